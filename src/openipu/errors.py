@@ -1,0 +1,44 @@
+"""Every error class of openipu, and whose turn it is when one is raised.
+
+Each message says what is wrong, where (the user's line, tensor or option), and what to do next.
+This module imports nothing, so that `openipu --help` stays quick. `capture` adds one class that must
+also be torch's own (`DynamicShapeError`). Front ends re-raise these under their own names where their users expect it.
+"""
+
+from __future__ import annotations
+
+
+class OpenIpuError(Exception):
+    """Base of all of them."""
+
+
+class TargetError(OpenIpuError):
+    """The described machine is wrong or unknown: the user corrects the name or the file."""
+
+
+class OptionError(OpenIpuError):
+    """An option has a value that cannot work: the user corrects it."""
+
+
+class CaptureError(OpenIpuError):
+    """The user's `forward` breaks a rule of static graphs: the user changes the named line."""
+
+
+class LossError(CaptureError):
+    """A training graph has no loss, or more than one."""
+
+
+class InputError(OpenIpuError):
+    """A run-time input does not match what the program was compiled for."""
+
+
+class PlanError(OpenIpuError):
+    """The planner cannot describe this program: a defect of openipu, or a machine too strange."""
+
+
+class ProfileError(OpenIpuError):
+    """A profile file is missing, damaged or of another version."""
+
+
+class InternalError(OpenIpuError):
+    """A defect of openipu. The message asks for a report."""

@@ -1,0 +1,35 @@
+"""What the captured update needs to know of an optimizer: its structure, never its changing values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import torch
+
+
+class OptimizerKind(StrEnum):
+    """Optimizers with an update rule in `capture`."""
+
+    SGD = "sgd"
+    ADAM = "adam"
+    ADAMW = "adamw"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerGroup:
+    """One parameter group. `flags` decide the graph's shape: "momentum", "nesterov", "maximize", "weight_decay"."""
+
+    parameters: tuple[str, ...]
+    flags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerSpec:
+    """Structure of an optimizer. Two optimizers with equal specs can share one executable."""
+
+    kind: OptimizerKind
+    groups: tuple[OptimizerGroup, ...]
+    state_dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)  # state name -> dtype, where not float32
+    max_grad_norm: float | None = None

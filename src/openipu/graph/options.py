@@ -1,0 +1,71 @@
+"""How a program is to be run: the options that every front end turns its own names into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openipu.errors import OptionError
+
+
+class OutputMode(StrEnum):
+    """Which results come back to the host."""
+
+    ALL = "all"
+    FINAL = "final"
+    EVERY_N = "every_n"
+    SUM = "sum"
+
+
+class Reduction(StrEnum):
+    """How gradients of accumulation steps and replicas are combined."""
+
+    MEAN = "mean"
+    SUM = "sum"
+
+
+class Tier(StrEnum):
+    """How a program is executed on the host."""
+
+    INSTANT = "instant"  # the graph as generated Python over PyTorch: starts at once
+    COMPILED = "compiled"  # through Inductor: a long compilation, then faster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """One frozen set of options. Front ends build it; plan and run read it."""
+
+    training: bool = False
+    device_iterations: int = 1
+    gradient_accumulation: int = 1
+    replicas: int = 1
+    reduction: Reduction = Reduction.MEAN
+    output_mode: OutputMode = OutputMode.ALL
+    output_period: int = 1  # EVERY_N: device iterations between results
+    half_partials: bool = True
+    available_memory_proportion: float = 0.6
+    io_tiles: int = 0
+    tier: Tier = Tier.INSTANT
+    random_seed: int | None = None
+    broadcast_buffers: bool = True  # False: each replica keeps buffers of its own
+
+    def __post_init__(self) -> None:
+        for name in ("device_iterations", "gradient_accumulation", "replicas", "output_period"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise OptionError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        if not 0 <= self.available_memory_proportion <= 1:
+            raise OptionError(
+                f"available_memory_proportion must lie between 0 and 1, not {self.available_memory_proportion!r}."
+            )
+        if not self.training and self.gradient_accumulation != 1:
+            raise OptionError("gradient_accumulation needs training; for inference use device_iterations instead.")
+        if self.output_mode is OutputMode.EVERY_N and self.device_iterations % self.output_period:
+            raise OptionError(
+                f"output_period ({self.output_period}) must divide device_iterations ({self.device_iterations})."
+            )
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro-batches in one call."""
+        return self.device_iterations * self.gradient_accumulation * self.replicas

@@ -1,0 +1,24 @@
+"""Hardware as data: chips, systems, and the source of every figure."""
+
+from openipu.machine.catalog import (
+    DEFAULT_SYSTEM,
+    SYSTEM_VARIABLE,
+    list_systems,
+    list_targets,
+    load_system_file,
+    resolve_system,
+)
+from openipu.machine.target import Provenance, Source, System, Target
+
+__all__ = [
+    "DEFAULT_SYSTEM",
+    "SYSTEM_VARIABLE",
+    "Provenance",
+    "Source",
+    "System",
+    "Target",
+    "list_systems",
+    "list_targets",
+    "load_system_file",
+    "resolve_system",
+]

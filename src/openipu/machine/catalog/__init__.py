@@ -1,0 +1,174 @@
+"""Reads chips and systems: the built-in catalog beside this file, and users' own TOML files.
+
+In: a name of the catalog, a path of a TOML file, a `System`, or nothing (`OPENIPU_SYSTEM`, then the default).
+Out: a frozen `System`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from openipu.errors import TargetError
+from openipu.machine.target import Provenance, Source, System, Target
+
+DEFAULT_SYSTEM = "bow-2000"
+SYSTEM_VARIABLE = "OPENIPU_SYSTEM"
+
+_Tables = Mapping[str, Mapping[str, Any]]
+
+
+def resolve_system(choice: str | os.PathLike[str] | System | None = None) -> System:
+    """The system a user means: an object, a catalog name, a TOML file, or the default."""
+    if isinstance(choice, System):
+        return choice
+    origin = "the system option"
+    if choice is None:
+        choice = os.environ.get(SYSTEM_VARIABLE) or DEFAULT_SYSTEM
+        origin = f"the environment variable {SYSTEM_VARIABLE}"
+    name = os.fspath(choice)
+    if name.endswith(".toml"):
+        return load_system_file(Path(name))
+    systems = list_systems()
+    if name.lower() not in systems:
+        raise TargetError(
+            f"Unknown system {name!r}, given by {origin}. "
+            f"Known systems: {', '.join(systems)}. "
+            "Choose one of them, or give the path of a TOML file that describes your own."
+        )
+    return systems[name.lower()]
+
+
+@cache
+def list_targets() -> Mapping[str, Target]:
+    """Every chip of the catalog by name."""
+    tables = _read_catalog("targets.toml")
+    return {name: _build_target(name, tables, {}, "the catalog") for name in tables}
+
+
+@cache
+def list_systems() -> Mapping[str, System]:
+    """Every system of the catalog by name."""
+    tables = _read_catalog("systems.toml")
+    return {name: _build_system(name, tables, list_targets(), "the catalog") for name in tables}
+
+
+def load_system_file(path: Path) -> System:
+    """A user's own machine: a TOML file with a `[system]` table and, if the chip is new, a `[target]` table.
+
+    Both may name a `base` of the catalog and change only what differs.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TargetError(f"Cannot read the system file {path}: {error.strerror}. Check the path.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TargetError(f"{path} is not valid TOML: {error}. Correct the file at that place.") from error
+    unknown = sorted(set(document) - {"system", "target"})
+    if unknown or "system" not in document:
+        found = f"found {', '.join(unknown)}" if unknown else "there is no [system] table"
+        raise TargetError(f"{path}: {found}. A system file has a [system] table and may have a [target] table.")
+    targets = dict(list_targets())
+    system = dict(document["system"])
+    name = str(system.pop("name", path.stem))
+    if "target" in document:
+        own = dict(document["target"])
+        own_name = str(own.pop("name", f"{name}-ipu"))
+        targets[own_name] = _build_target(
+            own_name, {**_read_catalog("targets.toml"), own_name: own}, targets, str(path)
+        )
+        system.setdefault("target", own_name)
+    return _build_system(name, {**_read_catalog("systems.toml"), name: system}, targets, str(path))
+
+
+def _read_catalog(file: str) -> _Tables:
+    text = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _flatten_base(name: str, tables: _Tables, where: str) -> dict[str, Any]:
+    chain: list[str] = []
+    merged: dict[str, Any] = {}
+    current: str | None = name
+    while current is not None:
+        if current in chain or current not in tables:
+            what = "refers to itself" if current in chain else f"names the unknown base {current!r}"
+            raise TargetError(f"{where}: [{name}] {what}. Known entries: {', '.join(tables)}.")
+        chain.append(current)
+        table = dict(tables[current])
+        current = table.pop("base", None)
+        merged = {**table, **merged}
+    return merged
+
+
+def _split_figures(name: str, merged: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Source]]:
+    """Plain values, and the source of each. A bare number in a user's file is the user's own figure."""
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    for key, entry in merged.items():
+        if isinstance(entry, Mapping):
+            try:
+                values[key] = entry["value"]
+                sources[key] = Source(Provenance(entry["provenance"]), entry["source"])
+            except (KeyError, ValueError) as error:
+                raise TargetError(
+                    f"{where}: [{name}] {key} must be a plain value or "
+                    "{ value = …, provenance = 'published' | 'derived' | 'guessed' | 'user', source = '…' }: "
+                    f"{error} is wrong or missing."
+                ) from error
+        else:
+            values[key] = entry
+            sources[key] = Source(Provenance.USER, where)
+    return values, sources
+
+
+def _check_fields(kind: type[Target] | type[System], name: str, values: Mapping[str, Any], where: str) -> None:
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    required = {
+        key
+        for key, f in fields.items()
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    }
+    unknown = sorted(set(values) - set(fields))
+    missing = sorted(required - set(values) - {"name"})
+    if unknown or missing:
+        parts = [f"unknown {', '.join(unknown)}"] * bool(unknown) + [f"missing {', '.join(missing)}"] * bool(missing)
+        raise TargetError(
+            f"{where}: [{name}] has {' and '.join(parts)}. "
+            f"Fields of a {kind.__name__.lower()}: {', '.join(sorted(set(fields) - {'name', 'sources'}))}; "
+            "or name a base of the catalog and give only what differs."
+        )
+    for key, value in values.items():
+        wants_number = fields[key].type in ("int", "float")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if wants_number and (not is_number or value < 0):
+            raise TargetError(f"{where}: [{name}] {key} = {value!r} must be a number that is not negative.")
+        if fields[key].type == "int" and value != int(value):
+            raise TargetError(f"{where}: [{name}] {key} = {value!r} must be a whole number.")
+
+
+def _build_target(name: str, tables: _Tables, known: Mapping[str, Target], where: str) -> Target:
+    values, sources = _split_figures(name, _flatten_base(name, tables, where), where)
+    _check_fields(Target, name, values, where)
+    for key in ("tiles", "workers_per_tile", "clock_hz", "tile_memory_bytes", "exchange_bytes_per_cycle"):
+        if values[key] <= 0:
+            raise TargetError(f"{where}: [{name}] {key} must be above zero.")
+    return Target(name=name, sources=sources, **values)
+
+
+def _build_system(name: str, tables: _Tables, targets: Mapping[str, Target], where: str) -> System:
+    values, sources = _split_figures(name, _flatten_base(name, tables, where), where)
+    _check_fields(System, name, values, where)
+    chip = values.pop("target")
+    if chip not in targets:
+        raise TargetError(f"{where}: [{name}] names the unknown target {chip!r}. Known: {', '.join(targets)}.")
+    for key in ("ipus", "ipus_per_board", "host_bytes_per_second"):
+        if values[key] <= 0:
+            raise TargetError(f"{where}: [{name}] {key} must be above zero.")
+    return System(name=name, target=targets[chip], sources=sources, **values)

@@ -1,0 +1,255 @@
+"""The plan: what an IPU would do with a program. Frozen, and independent of the graph that it came from.
+
+Everything is counted for one replica. `ipu`, `stage` and `replica` have room for programs over several IPUs.
+Sizes are bytes, times are cycles of the target's clock unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openipu.graph import Phase, RunOptions, SourceLine
+from openipu.machine import Provenance, System
+from openipu.ops.cost import Family, StepKind
+
+TileBytes = npt.NDArray[np.int64]  # one entry a tile
+
+
+class VariableKind(StrEnum):
+    """What a variable holds; the first six are always live."""
+
+    PARAMETER = "parameter"
+    STATE = "optimizer state"
+    ACCUMULATOR = "gradient accumulator"
+    BUFFER = "buffer"
+    CONSTANT = "constant"
+    STREAM = "host stream buffer"
+    INPUT = "input"
+    ACTIVATION = "activation"
+    GRADIENT = "gradient"
+    SCRATCH = "scratch"  # temporary of one op
+
+
+class MemoryCategory(StrEnum):
+    """Always-live memory that is not a variable: names as profile users know them."""
+
+    VERTEX_CODE = "vertexCode"
+    VERTEX_STATE = "vertexInstanceState"
+    EXCHANGE_CODE = "internalExchangeCode"
+    HOST_EXCHANGE_CODE = "hostExchangeCode"
+    CONTROL_CODE = "controlCode"
+
+
+@dataclass(frozen=True, slots=True)
+class TileMapping:
+    """Bytes spread evenly, in whole grains, over `tiles` consecutive tiles from `first_tile` (modulo the IPU)."""
+
+    first_tile: int
+    tiles: int
+    total_bytes: int
+    grain_bytes: int = 8
+
+    def bytes_by_tile(self, ipu_tiles: int) -> TileBytes:
+        """How much each tile of the IPU holds."""
+        result = np.zeros(ipu_tiles, dtype=np.int64)
+        if self.total_bytes == 0:
+            return result
+        grains = -(-self.total_bytes // self.grain_bytes)
+        edges = np.arange(self.tiles + 1, dtype=np.int64) * grains // self.tiles
+        held = np.diff(edges) * self.grain_bytes
+        result[(self.first_tile + np.arange(self.tiles)) % ipu_tiles] = held
+        return result
+
+    @property
+    def peak_tile_bytes(self) -> int:
+        """What the fullest tile holds."""
+        grains = -(-self.total_bytes // self.grain_bytes)
+        return -(-grains // self.tiles) * self.grain_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One piece of memory: where it lies and when it is live (`first_step` to `last_step`, both included)."""
+
+    index: int
+    name: str
+    kind: VariableKind
+    shape: tuple[int, ...]
+    dtype: str  # "float16"
+    mapping: TileMapping
+    always_live: bool
+    first_step: int
+    last_step: int
+    op: int | None = None  # index of the PlannedOp that makes it
+    ipu: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.mapping.total_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One phase: a compute set, an exchange, a sync, or a host stream. Executed `repeats` times in a row."""
+
+    index: int
+    kind: StepKind
+    name: str
+    cycles: float  # all repeats
+    tiles: int
+    moved_bytes: int
+    flops: int
+    op: int | None  # index of the PlannedOp; None for streams of the program itself
+    phase: Phase
+    repeats: int = 1
+    ipu: int = 0
+    stage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOp:
+    """One op of the graph with its cost: totals over its steps, once per execution of its phase."""
+
+    index: int
+    name: str  # the graph node's name
+    op: str  # "aten.addmm.default"
+    family: Family
+    phase: Phase
+    module: str
+    line: SourceLine | None
+    cycles: float
+    flops: int
+    moved_bytes: int
+    scratch_bytes_per_tile: int
+    first_step: int
+    step_count: int
+    provenance: Provenance
+    basis: str
+    ipu: int = 0
+    stage: int = 0
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class IpuMemory:
+    """Memory of one IPU: arrays have one entry a tile (or a step)."""
+
+    ipu: int
+    always_live: TileBytes  # variables that live for the whole program
+    categories: Mapping[MemoryCategory, TileBytes]  # code and descriptors, always live too
+    peak_not_always_live: TileBytes  # each tile's own maximum over steps
+    peak_step_by_tile: npt.NDArray[np.int64]  # the step of that maximum
+    live_by_step: npt.NDArray[np.int64]  # not-always-live bytes, all tiles, at each step
+    fullest_by_step: npt.NDArray[np.int64]  # not-always-live bytes of the fullest tile at each step
+
+    @property
+    def always_live_total(self) -> TileBytes:
+        """Variables plus code and descriptors."""
+        total: TileBytes = self.always_live.copy()
+        for values in self.categories.values():
+            total += values
+        return total
+
+    @property
+    def peak(self) -> TileBytes:
+        """What each tile needs at its worst step."""
+        return self.always_live_total + self.peak_not_always_live
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A tensor that fills the fullest tile at its worst step."""
+
+    name: str
+    kind: str
+    bytes_on_tile: int
+    bytes_total: int
+    module: str
+    line: SourceLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Does the program fit its IPUs? A result, never an exception."""
+
+    fits: bool
+    limit_bytes: int  # usable bytes of a tile
+    peak_bytes: int  # of the fullest tile
+    peak_tile: int
+    peak_ipu: int
+    peak_step: int
+    tiles_over: int  # tiles above the limit
+    bytes_over: int  # sum over those tiles
+    needed_bytes: int  # of all tiles, each at its own worst step
+    culprits: tuple[Culprit, ...] = ()
+
+    @property
+    def bytes_over_worst_tile(self) -> int:
+        return max(0, self.peak_bytes - self.limit_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Modelled cycles of one replica. One call = device_iterations x (accumulation x micro + update)."""
+
+    micro_cycles: float  # one micro-batch: forward and backward, with its host streams
+    update_cycles: float  # one optimizer update, with gradient reduction
+    host_cycles: float  # the part of micro_cycles spent in host streams
+    call_cycles: float  # one call of the program
+    clock_hz: float
+    samples_per_call: int  # all replicas
+    guessed_cycles: float  # the part of call_cycles that rests on guesses
+
+    @property
+    def call_seconds(self) -> float:
+        return self.call_cycles / self.clock_hz
+
+    @property
+    def samples_per_second(self) -> float:
+        return self.samples_per_call / self.call_seconds if self.call_cycles else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Program x System x RunOptions: everything a report shows."""
+
+    name: str
+    system: System
+    options: RunOptions
+    micro_batch: int  # samples in one micro-batch
+    ops: tuple[PlannedOp, ...]
+    steps: tuple[PlannedStep, ...]
+    variables: tuple[Variable, ...]
+    memory: tuple[IpuMemory, ...]  # one an IPU
+    fit: Fit
+    timing: Timing
+    guessed_ops: Mapping[str, int]  # op -> how often, for those without a row of their own
+    planning_seconds: float = 0.0
+    passes: Mapping[str, float] = field(default_factory=dict)  # pass name -> seconds
+
+    @property
+    def ipus(self) -> int:
+        """IPUs of one replica."""
+        return len(self.memory)
+
+    def not_always_live_at(self, step: int, ipu: int = 0) -> TileBytes:
+        """Not-always-live bytes on each tile at one step."""
+        tiles = self.system.target.tiles
+        live = np.zeros(tiles, dtype=np.int64)
+        for variable in self.variables_at(step, ipu):
+            live += variable.mapping.bytes_by_tile(tiles)
+        return live
+
+    def variables_at(self, step: int, ipu: int = 0) -> tuple[Variable, ...]:
+        """Variables live at one step that are not always live."""
+        return tuple(
+            variable
+            for variable in self.variables
+            if not variable.always_live and variable.ipu == ipu and variable.first_step <= step <= variable.last_step
+        )

@@ -1,0 +1,139 @@
+"""The one door for front ends: compile, plan, keep what was compiled.
+
+In: a user's model with example inputs, `RunOptions`, an optimizer's structure, a system.
+Out: a `Compiled`: the captured `Program`, its `Plan`, and an `Executable` that runs it on this host.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch.utils import _pytree as pytree
+
+from openipu.capture import capture_program
+from openipu.graph import OptimizerSpec, Program, RunOptions
+from openipu.machine import System, resolve_system
+from openipu.plan import Plan, plan_program
+from openipu.report import write_profile
+from openipu.run import Executable, split_micro_batch
+
+Progress = Callable[[int], None]  # percent done
+
+
+@dataclass(eq=False)
+class Compiled:
+    """One program, ready to run."""
+
+    program: Program
+    plan: Plan
+    executable: Executable
+    capture_seconds: float
+    profile_directory: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+
+@dataclass
+class SessionLog:
+    """What this process compiled, in order: the summary at the end of `openipu run` reads it."""
+
+    compiled: list[Compiled] = field(default_factory=list)
+    profile_root: Path | None = None  # where every program's profile goes, if anywhere
+    system: System | None = None  # overrides the default system
+
+
+log = SessionLog()
+
+
+def plan_model(
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    options: RunOptions,
+    optimizer: OptimizerSpec | None = None,
+    system: System | str | None = None,
+    name: str = "",
+    progress: Progress | None = None,
+) -> tuple[Program, Plan]:
+    """Capture and plan, without weights and without running. Inputs are one call's worth, as for `compile_model`."""
+    report = progress or (lambda percent: None)
+    report(5)
+    flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    micro = [split_micro_batch(leaf, options) for leaf in flat]
+    micro_args, micro_kwargs = pytree.tree_unflatten(micro, spec)
+    program = capture_program(
+        model,
+        micro_args,
+        micro_kwargs,
+        training=options.training,
+        optimizer=optimizer,
+        name=name or type(model).__name__,
+    )
+    report(45)
+    plan = plan_program(program, choose_system(system), options, progress=lambda share: report(45 + int(50 * share)))
+    return program, plan
+
+
+def compile_model(
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    options: RunOptions,
+    optimizer: OptimizerSpec | None = None,
+    system: System | str | None = None,
+    name: str = "",
+    profile_directory: Path | None = None,
+    show_progress: bool = True,
+) -> Compiled:
+    """Capture, plan and make executable. Weights are not copied: the front end loads them."""
+    started = time.perf_counter()
+    with _progress_bar(show_progress) as progress:
+        program, plan = plan_model(
+            model, args, kwargs, options=options, optimizer=optimizer, system=system, name=name, progress=progress
+        )
+        executable = Executable(program, options)
+        directory = profile_directory or (log.profile_root / program.name if log.profile_root else None)
+        compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
+        if directory is not None:
+            write_profile(plan, directory)
+        progress(100)
+    log.compiled.append(compiled)
+    return compiled
+
+
+def choose_system(system: System | str | None) -> System:
+    """An explicit choice, else the command line's, else the environment's, else the default."""
+    if system is None and log.system is not None:
+        return log.system
+    return resolve_system(system)
+
+
+class _Bar:
+    """A tqdm bar that is moved to a percentage."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=100, desc="Graph compilation", leave=True)
+
+    def __enter__(self) -> Progress:
+        return self._move
+
+    def __exit__(self, *details: object) -> None:
+        self._bar.close()
+
+    def _move(self, percent: int) -> None:
+        self._bar.update(max(0, percent - self._bar.n))
+
+
+def _progress_bar(show: bool) -> AbstractContextManager[Progress]:
+    return _Bar() if show else nullcontext(lambda percent: None)

@@ -1,0 +1,227 @@
+"""Turns a chosen plan into the BSP steps that a profile shows.
+
+In: the problem, a `Choice`, the `Figures`. Out: `CostStep`s without launches, and the summary that reports print.
+With one launch before each exchange phase the steps add up to the cycles that the plan was chosen by.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from openipu.ops.cost import CostStep, StepKind
+from openipu.ops.linear.candidates import Candidates, cut_pieces, evaluate
+from openipu.ops.linear.figures import Figures
+from openipu.ops.linear.reduction import Stage
+from openipu.ops.linear.search import Candidate, Choice
+from openipu.ops.linear.splits import DIMENSIONS
+from openipu.ops.linear.variants import Expansion, Method
+
+# Poplibs spreads what several tiles share in pieces no smaller than these.
+_SMALLEST_INPUT_PIECE_BYTES = 128
+_SMALLEST_WEIGHT_PIECE_BYTES = 256
+
+_VERTICES = {
+    Method.AMP_POINTWISE: "poplin::ConvPartial1x1Out",
+    Method.AMP_KERNEL: "poplin::ConvPartialnx1",
+    Method.MULTIPLY_ACCUMULATE: "poplin::ConvPartialHorizontalMac",
+}
+
+
+def price_candidate(candidate: Candidate, figures: Figures) -> Candidates:
+    """All terms of one plan: arrays of one entry."""
+    splits = np.array(candidate.splits, dtype=np.int64)[:, None]
+    return evaluate(candidate.variant, cut_pieces(candidate.variant, splits), figures)
+
+
+def build_steps(priced: Candidates, figures: Figures) -> tuple[CostStep, ...]:
+    """Slice, exchange, multiply, reduce and update in each pass of the serial loop; one rearrangement around it."""
+    transform = _list_transform_steps(priced, figures)
+    after = priced.variant.expansion is Expansion.RESULT
+    return (
+        *(() if after else transform),
+        *_list_slice_steps(priced, figures),
+        _describe_operand_exchange(priced),
+        _describe_multiply(priced, figures),
+        *_list_reduction_steps(priced, figures),
+        *_list_update_steps(priced, figures),
+        *(transform if after else ()),
+    )
+
+
+def _count_tiles(priced: Candidates) -> int:
+    return int(priced.pieces.tiles[0])
+
+
+def _name_types(figures: Figures) -> str:
+    operand = "half" if figures.half else "float"
+    partial = "half" if figures.half_partials else "float"
+    return f"<{operand},{partial}>"
+
+
+def _list_transform_steps(priced: Candidates, figures: Figures) -> list[CostStep]:
+    variant = priced.variant
+    if not variant.transform_bytes:
+        return []
+    moved = round(variant.transform_bytes * figures.tiles)
+    what = "result" if variant.expansion is Expansion.RESULT else "operands"
+    return [
+        CostStep(
+            kind=StepKind.EXCHANGE,
+            name=f"gather {what} to rearrange",
+            cycles=variant.transform_bytes / figures.exchange_bytes_per_cycle,
+            tiles=figures.tiles,
+            moved_bytes=moved,
+            messages_per_tile=max(1, round(variant.transform_bytes / _SMALLEST_INPUT_PIECE_BYTES)),
+        ),
+        CostStep(
+            kind=StepKind.COMPUTE,
+            name=f"rearrange {what}",
+            cycles=variant.transform_copy_cycles,
+            tiles=figures.tiles,
+            vertex="poplin::Transpose2D",
+        ),
+    ]
+
+
+def _list_slice_steps(priced: Candidates, figures: Figures) -> list[CostStep]:
+    loop = priced.serial_loop
+    slices = (("slice weights", loop.slice_weights_cycles), ("slice inputs", loop.slice_inputs_cycles))
+    return [
+        CostStep(
+            kind=StepKind.COMPUTE,
+            name=name,
+            cycles=cycles,
+            tiles=figures.tiles,
+            vertex="popops::DynamicSlice2D",
+            repeats=priced.variant.serial,
+        )
+        for name, cycles in slices
+        if cycles
+    ]
+
+
+def _describe_operand_exchange(priced: Candidates) -> CostStep:
+    splits = priced.pieces.splits[:, 0]
+    tiles = _count_tiles(priced)
+    input_bytes, weight_bytes = float(priced.input_bytes[0]), float(priced.weight_bytes[0])
+    input_pieces = min(int(splits[6]) - 1, -(-input_bytes // _SMALLEST_INPUT_PIECE_BYTES))
+    weight_pieces = min(int(splits[1] * splits[2] * splits[3]) - 1, -(-weight_bytes // _SMALLEST_WEIGHT_PIECE_BYTES))
+    return CostStep(
+        kind=StepKind.EXCHANGE,
+        name="broadcast inputs and weights",
+        cycles=float(priced.exchange_cycles[0]),
+        tiles=tiles,
+        moved_bytes=round((input_bytes + weight_bytes) * tiles),
+        messages_per_tile=max(1, int(input_pieces + weight_pieces)),
+        repeats=priced.variant.serial,
+    )
+
+
+def _describe_multiply(priced: Candidates, figures: Figures) -> CostStep:
+    variant = priced.variant
+    return CostStep(
+        kind=StepKind.COMPUTE,
+        name=str(variant.method),
+        cycles=float(priced.compute_cycles[0]),
+        tiles=_count_tiles(priced),
+        flops=variant.original.flops // variant.serial,
+        vertex=_VERTICES[variant.method] + _name_types(figures),
+        repeats=variant.serial,
+    )
+
+
+def _list_reduction_steps(priced: Candidates, figures: Figures) -> list[CostStep]:
+    """The additions count no flops: the multiply already counts two for each product, summed wherever it is."""
+    passes, tiles = priced.variant.serial, _count_tiles(priced)
+    steps: list[CostStep] = []
+    for number, stage in enumerate(priced.reduction.stages, start=1):
+        if stage.cycles[0]:
+            steps += _describe_stage(stage, number, passes, tiles, figures)
+    if priced.reduction.cast[0]:
+        cycles = figures.compute_scale * float(priced.reduction.cast[0])
+        steps.append(
+            CostStep(
+                StepKind.COMPUTE, "cast partials", cycles, tiles, vertex="popops::Cast<float,half>", repeats=passes
+            )
+        )
+    return steps
+
+
+def _describe_stage(stage: Stage, number: int, passes: int, tiles: int, figures: Figures) -> list[CostStep]:
+    received = float(stage.received_bytes[0])
+    return [
+        CostStep(
+            kind=StepKind.EXCHANGE,
+            name=f"exchange partials, stage {number}",
+            cycles=received / figures.exchange_bytes_per_cycle,
+            tiles=tiles,
+            moved_bytes=round(received * tiles),
+            messages_per_tile=int(stage.depth[0]) - 1,
+            repeats=passes,
+        ),
+        CostStep(
+            kind=StepKind.COMPUTE,
+            name=f"reduce stage {number}",
+            cycles=figures.compute_scale * float(stage.cycles[0]),
+            tiles=tiles,
+            vertex="poplin::ReduceAdd" + _name_types(figures),
+            repeats=passes,
+        ),
+    ]
+
+
+def _list_update_steps(priced: Candidates, figures: Figures) -> list[CostStep]:
+    loop, variant = priced.serial_loop, priced.variant
+    if not loop.update_cycles:
+        return []
+    adds = variant.serial_in > 1
+    return [
+        CostStep(
+            kind=StepKind.COMPUTE,
+            name="add to result" if adds else "update result slice",
+            cycles=loop.update_cycles,
+            tiles=figures.tiles,
+            vertex="popops::ScaledAdd2D" if adds else "popops::DynamicUpdateSlice2D",
+            repeats=variant.serial,
+        )
+    ]
+
+
+def summarize_plan(priced: Candidates, choice: Choice, figures: Figures) -> dict[str, Any]:
+    """What was chosen, for reports: plain numbers and words."""
+    variant = priced.variant
+    cycles = float(priced.total_cycles[0])
+    ideal_cycles = variant.original.flops / figures.peak_flops_per_cycle if figures.peak_flops_per_cycle else 0.0
+    multiply_cycles = float(priced.compute_cycles[0]) * variant.serial
+    return {
+        "method": str(variant.method),
+        "coefficients": "left operand" if variant.swapped else "right operand",
+        "taps_as_channels": str(variant.expansion),
+        "splits": dict(zip(DIMENSIONS, choice.candidate.splits, strict=True)),
+        "serial_splits": {"in_channels": variant.serial_in, "out_channels": variant.serial_out},
+        "tiles": _count_tiles(priced),
+        "partials": "half" if figures.half_partials else "float",
+        "temporary_bytes": round(float(priced.temporary_bytes[0])),
+        "cycles_with_launches": cycles,
+        "amp_utilisation": ideal_cycles / multiply_cycles,  # of all tiles, while multiplying
+        "efficiency": ideal_cycles / cycles,  # of all tiles, over the whole op
+        "memory_bound_doublings": choice.bound_doublings,
+        "uncertain": list_doubts(priced, figures),
+    }
+
+
+def list_doubts(priced: Candidates, figures: Figures) -> list[str]:
+    """Why published measurements of such plans were not reproduced."""
+    problem = priced.variant.original
+    doubts = []
+    if problem.groups > 1 and problem.in_channels < 8:
+        doubts.append("fewer than 8 input channels in a group")
+    elif figures.architecture == "ipu1" and problem.in_channels < 8:
+        doubts.append("fewer than 8 input channels: measured 2 to 5 times slower on Mk1")
+    if priced.temporary_bytes[0] > 0.6 * figures.tile_memory_bytes:
+        doubts.append("temporary memory above 60 % of a tile")
+    if priced.variant.method is Method.MULTIPLY_ACCUMULATE:
+        doubts.append("no AMP units used; that vertex has no published timing")
+    return doubts

@@ -1,1 +1,32 @@
-"""plan"""
+"""Program x System x RunOptions -> Plan: tiles, BSP steps, memory, cycles, fit."""
+
+from openipu.plan.planner import PASSES, plan_program
+from openipu.plan.types import (
+    Culprit,
+    Fit,
+    IpuMemory,
+    MemoryCategory,
+    Plan,
+    PlannedOp,
+    PlannedStep,
+    TileMapping,
+    Timing,
+    Variable,
+    VariableKind,
+)
+
+__all__ = [
+    "PASSES",
+    "Culprit",
+    "Fit",
+    "IpuMemory",
+    "MemoryCategory",
+    "Plan",
+    "PlannedOp",
+    "PlannedStep",
+    "TileMapping",
+    "Timing",
+    "Variable",
+    "VariableKind",
+    "plan_program",
+]

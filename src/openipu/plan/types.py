@@ -229,9 +229,10 @@ class Plan:
     memory: tuple[IpuMemory, ...]  # one an IPU
     fit: Fit
     timing: Timing
-    guessed_ops: Mapping[str, int]  # op -> how often, for those without a row of their own
+    guessed_ops: Mapping[str, int]  # op -> how often its cost is a guess; PlannedOp.basis says why
     planning_seconds: float = 0.0
     passes: Mapping[str, float] = field(default_factory=dict)  # pass name -> seconds
+    warnings: tuple[str, ...] = ()  # what the reader of a report should know
 
     @property
     def ipus(self) -> int:

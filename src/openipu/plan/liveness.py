@@ -1,0 +1,137 @@
+"""Pass "liveness": when each storage is live, and what that makes of every tile at every step.
+
+In: a placed `Workload` and its `Schedule`. Out: variables with lifetimes, and per-tile and per-step totals.
+Not-always-live memory is reused as soon as its last reader is done. Scratch lives during its own op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from openipu.machine import System
+from openipu.ops.cost import StepKind
+from openipu.plan.place import GRAIN_BYTES
+from openipu.plan.schedule import Schedule
+from openipu.plan.types import TileBytes, TileMapping, Variable, VariableKind
+from openipu.plan.work import Storage, Task, Workload
+
+
+def list_variables(workload: Workload, schedule: Schedule) -> tuple[Variable, ...]:
+    """One variable a storage that has bytes of its own, and one a scratch area."""
+    final = max(0, len(schedule.steps) - 1)
+    spans: dict[int, tuple[int, int]] = {}
+    for storage in workload.storages:
+        root = storage.root
+        if root.always_live:
+            spans[id(root)] = (0, final)
+            continue
+        first, last = _find_span(storage, schedule, final)
+        known = spans.get(id(root))
+        spans[id(root)] = (first, last) if known is None else (min(first, known[0]), max(last, known[1]))
+    variables: list[Variable] = []
+    for storage in workload.storages:
+        if storage.root is storage and storage.operand.bytes:
+            assert storage.mapping is not None, f"{storage.name} was not placed"
+            first, last = spans[id(storage)]
+            variables.append(_make_variable(len(variables), storage, storage.mapping, first, last))
+    for task in workload.tasks:
+        scratch = _measure_scratch(task)
+        if scratch is not None:
+            first, last = schedule.first_step[task.index], schedule.last_step[task.index]
+            variables.append(
+                Variable(
+                    index=len(variables),
+                    name=f"{task.name} scratch",
+                    kind=VariableKind.SCRATCH,
+                    shape=(scratch.total_bytes,),
+                    dtype="uint8",
+                    mapping=scratch,
+                    always_live=False,
+                    first_step=first,
+                    last_step=last,
+                    op=task.index,
+                    ipu=task.note.ipu,
+                )
+            )
+    return tuple(variables)
+
+
+def _find_span(storage: Storage, schedule: Schedule, final: int) -> tuple[int, int]:
+    first = 0 if storage.writer is None else schedule.first_step[storage.writer]
+    last = schedule.last_step[storage.writer] if storage.writer is not None else 0
+    if storage.last_reader >= 0:
+        last = max(last, schedule.last_step[storage.last_reader])
+    return first, final if storage.streamed_out else last
+
+
+def _make_variable(index: int, storage: Storage, mapping: TileMapping, first: int, last: int) -> Variable:
+    return Variable(
+        index=index,
+        name=storage.name,
+        kind=storage.kind,
+        shape=storage.operand.shape,
+        dtype=str(storage.operand.dtype).removeprefix("torch."),
+        mapping=mapping,
+        always_live=storage.always_live,
+        first_step=first,
+        last_step=last,
+        op=storage.writer,
+    )
+
+
+def _measure_scratch(task: Task) -> TileMapping | None:
+    """Temporary bytes of the op itself plus copies of the operands that had to move."""
+    moved = sum(move.bytes_per_tile for move in task.moves)
+    per_tile = task.priced.scratch_bytes_per_tile + moved
+    if per_tile <= 0:
+        return None
+    widest = [step.tiles for step in task.priced.steps if step.kind is not StepKind.SYNC]
+    tiles = max([1, *widest, *(move.tiles for move in task.moves)])
+    rounded = -(-per_tile // GRAIN_BYTES) * GRAIN_BYTES
+    return TileMapping(0, tiles, rounded * tiles, GRAIN_BYTES)
+
+
+class TileLiveness:
+    """Per-tile and per-step totals of one IPU."""
+
+    def __init__(self, variables: Sequence[Variable], steps: int, system: System, ipu: int) -> None:
+        tiles = system.target.tiles
+        self.always_live: TileBytes = np.zeros(tiles, dtype=np.int64)
+        self.peak: TileBytes = np.zeros(tiles, dtype=np.int64)
+        self.peak_step: npt.NDArray[np.int64] = np.zeros(tiles, dtype=np.int64)
+        self.live_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
+        self.fullest_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
+        starts: dict[int, list[Variable]] = {}
+        ends: dict[int, list[Variable]] = {}
+        for variable in variables:
+            if variable.ipu != ipu:
+                continue
+            if variable.always_live:
+                self.always_live += variable.mapping.bytes_by_tile(tiles)
+            else:
+                starts.setdefault(variable.first_step, []).append(variable)
+                ends.setdefault(variable.last_step + 1, []).append(variable)
+        self._sweep(starts, ends, steps, tiles)
+
+    def _sweep(
+        self, starts: dict[int, list[Variable]], ends: dict[int, list[Variable]], steps: int, tiles: int
+    ) -> None:
+        live: TileBytes = np.zeros(tiles, dtype=np.int64)
+        total = fullest = 0
+        for step in range(steps):
+            ending, starting = ends.get(step, ()), starts.get(step, ())
+            for variable in ending:
+                live -= variable.mapping.bytes_by_tile(tiles)
+            for variable in starting:
+                live += variable.mapping.bytes_by_tile(tiles)
+            if starting:
+                higher = live > self.peak
+                self.peak_step[higher] = step
+                np.maximum(self.peak, live, out=self.peak)
+            if ending or starting:
+                total, fullest = int(live.sum()), int(live.max(initial=0))
+            self.live_by_step[step] = total
+            self.fullest_by_step[step] = fullest

@@ -1,0 +1,128 @@
+"""Program x System x RunOptions -> Plan: the passes, listed once in order.
+
+No cycle is simulated: each pass computes from the graph's shapes alone, so weights may live on the meta device.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from openipu.graph import Program, RunOptions
+from openipu.machine import Provenance, System
+from openipu.ops.cost import Family
+from openipu.plan.code import measure_code
+from openipu.plan.liveness import TileLiveness, list_variables
+from openipu.plan.lower import lower_program
+from openipu.plan.place import place_storages
+from openipu.plan.price import make_context, price_tasks
+from openipu.plan.schedule import Schedule, add_streams, schedule_steps
+from openipu.plan.types import IpuMemory, Plan, PlannedOp
+from openipu.plan.verdict import judge_fit, time_program
+from openipu.plan.work import Task, Workload
+
+PASSES = ("lower", "price", "place", "schedule", "liveness", "code", "fit", "time")
+
+Progress = Callable[[float], None]  # share done, 0 to 1
+Result = TypeVar("Result")
+
+
+def plan_program(program: Program, system: System, options: RunOptions, progress: Progress | None = None) -> Plan:
+    """What the IPUs of `system` would do with `program`."""
+    started = time.perf_counter()
+    clock = _Clock(progress or (lambda share: None))
+    context = make_context(system, options)
+    workload = clock.run("lower", lambda: lower_program(program, options))
+    clock.run("price", lambda: price_tasks(workload, context))
+    clock.run("place", lambda: place_storages(workload, context))
+    add_streams(workload, system, options)
+    schedule = clock.run("schedule", lambda: schedule_steps(workload, system))
+    ops = tuple(_describe_task(task, schedule) for task in workload.tasks)
+    variables = clock.run("liveness", lambda: list_variables(workload, schedule))
+    live = clock.run("liveness", lambda: TileLiveness(variables, len(schedule.steps), system, ipu=0))
+    categories = clock.run("code", lambda: measure_code(workload, system))
+    memory = (
+        IpuMemory(
+            ipu=0,
+            always_live=live.always_live,
+            categories=categories,
+            peak_not_always_live=live.peak,
+            peak_step_by_tile=live.peak_step,
+            live_by_step=live.live_by_step,
+            fullest_by_step=live.fullest_by_step,
+        ),
+    )
+    fit = clock.run("fit", lambda: judge_fit(memory, variables, ops, system))
+    timing = clock.run("time", lambda: time_program(workload, schedule.steps, ops, options, system))
+    return Plan(
+        name=program.name,
+        system=system,
+        options=options,
+        micro_batch=workload.micro_batch,
+        ops=ops,
+        steps=schedule.steps,
+        variables=variables,
+        memory=memory,
+        fit=fit,
+        timing=timing,
+        guessed_ops=dict(Counter(op.op for op in ops if op.provenance is Provenance.GUESSED)),
+        planning_seconds=time.perf_counter() - started,
+        passes=clock.seconds,
+        warnings=_list_warnings(workload, system, options),
+    )
+
+
+def _describe_task(task: Task, schedule: Schedule) -> PlannedOp:
+    cost = task.priced
+    first, last = schedule.first_step[task.index], schedule.last_step[task.index]
+    steps = schedule.steps[first : last + 1]
+    return PlannedOp(
+        index=task.index,
+        name=task.name,
+        op=task.site.op,
+        family=cost.family,
+        phase=task.phase,
+        module=task.note.module,
+        line=task.note.line,
+        cycles=sum(step.cycles for step in steps),
+        flops=cost.flops,
+        moved_bytes=sum(step.moved_bytes for step in steps),
+        scratch_bytes_per_tile=cost.scratch_bytes_per_tile,
+        first_step=first,
+        step_count=last - first + 1,
+        provenance=cost.provenance,
+        basis=cost.basis,
+        ipu=task.note.ipu,
+        stage=task.note.stage,
+        plan=cost.plan,
+    )
+
+
+def _list_warnings(workload: Workload, system: System, options: RunOptions) -> tuple[str, ...]:
+    found: list[str] = []
+    if options.replicas > system.ipus:
+        found.append(
+            f"{options.replicas} replicas need {options.replicas} IPUs, but {system.name} has {system.ipus}. "
+            "Choose a larger system to see what it would do there."
+        )
+    unknown = {task.site.op for task in workload.tasks if task.priced.family is Family.UNKNOWN}
+    if unknown:
+        found.append(f"No cost rule for {', '.join(sorted(unknown))}: costed as bytes moved, a guess.")
+    return tuple(found)
+
+
+class _Clock:
+    """Runs passes by name and keeps their times."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.seconds: dict[str, float] = {}
+        self._progress = progress
+
+    def run(self, name: str, work: Callable[[], Result]) -> Result:
+        started = time.perf_counter()
+        result = work()
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+        self._progress((PASSES.index(name) + 1) / len(PASSES))
+        return result

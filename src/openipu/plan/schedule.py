@@ -1,0 +1,161 @@
+"""Pass "schedule": tasks and streams become bulk-synchronous steps.
+
+In: a priced and placed `Workload`. Out: steps in order, and for each task the range of its steps.
+One program: host streams in, then for each task [sync, exchange]* compute ..., gradient reduction, host streams out.
+Every exchange phase is preceded by a sync; phases that follow each other at once share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from openipu.graph import OutputMode, Phase, RunOptions
+from openipu.machine import System
+from openipu.ops.cost import CostStep, StepKind
+from openipu.plan.types import PlannedStep
+from openipu.plan.work import Stream, Task, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Steps, and where each task lies among them."""
+
+    steps: tuple[PlannedStep, ...]
+    first_step: tuple[int, ...]  # by task index
+    last_step: tuple[int, ...]
+
+
+def add_streams(workload: Workload, system: System, options: RunOptions) -> None:
+    """What crosses the host link for every micro-batch, and what replicas exchange before an update."""
+    clock_hz = system.target.clock_hz
+    for storage in workload.inputs:
+        size = storage.operand.bytes
+        workload.streams_in.append(_host_stream(f"read {storage.name}", size, system, Phase.FORWARD, False))
+    per_call = options.output_mode in (OutputMode.FINAL, OutputMode.SUM)
+    last_phase = Phase.BACKWARD if options.training else Phase.FORWARD
+    for index, value in enumerate(workload.results):
+        name = f"write output {index}"
+        workload.streams_out.append(_host_stream(name, value.operand.bytes, system, last_phase, per_call))
+    if options.replicas > 1 and workload.gradient_bytes:
+        count, size = options.replicas, workload.gradient_bytes
+        if system.ipu_link_bytes_per_second > 0:
+            # ring: every replica sends and receives all but its own share twice
+            seconds = 2 * (count - 1) / count * size / system.ipu_link_bytes_per_second
+            workload.reductions.append(
+                Stream(StepKind.LINK, "all-reduce gradients", size, seconds * clock_hz, Phase.UPDATE)
+            )
+
+
+def schedule_steps(workload: Workload, system: System) -> Schedule:
+    """Lay the steps out in order."""
+    builder = _Builder(system)
+    for stream in workload.streams_in:
+        builder.add_stream(stream)
+    first: list[int] = []
+    last: list[int] = []
+    reduced = False
+    for task in workload.tasks:
+        if task.phase is Phase.UPDATE and not reduced:
+            reduced = True
+            for stream in workload.reductions:
+                builder.add_stream(stream)
+        start = len(builder.steps)
+        for step in list_task_steps(task):
+            builder.add(step, task)
+        if len(builder.steps) == start:  # free, yet it needs a place in time for liveness
+            builder.add(CostStep(StepKind.COMPUTE, task.site.op, 0.0, 0), task)
+        first.append(start)
+        last.append(len(builder.steps) - 1)
+    for stream in workload.streams_out:
+        builder.add_stream(stream)
+    return Schedule(tuple(builder.steps), tuple(first), tuple(last))
+
+
+def _host_stream(name: str, size: int, system: System, phase: Phase, per_call: bool) -> Stream:
+    seconds = size / system.host_bytes_per_second
+    return Stream(StepKind.HOST, name, size, seconds * system.target.clock_hz, phase, per_call)
+
+
+def list_task_steps(task: Task) -> Iterable[CostStep]:
+    """The op's own steps, with the moves of misplaced operands merged into a leading exchange."""
+    steps = list(task.priced.steps)
+    if task.moves:
+        move = CostStep(
+            StepKind.EXCHANGE,
+            "rearrange operands",
+            sum(move.cycles for move in task.moves),
+            max(move.tiles for move in task.moves),
+            moved_bytes=sum(move.moved_bytes for move in task.moves),
+            messages_per_tile=len(task.moves),
+        )
+        steps.insert(0, move)
+    return steps
+
+
+class _Builder:
+    def __init__(self, system: System) -> None:
+        self.launch_cycles = system.target.phase_launch_cycles
+        self.tiles = system.target.tiles
+        self.steps: list[PlannedStep] = []
+
+    def add(self, step: CostStep, task: Task) -> None:
+        if step.kind is StepKind.EXCHANGE:
+            previous = self.steps[-1] if self.steps else None
+            follows = previous is not None and previous.kind is StepKind.EXCHANGE and previous.op == task.index
+            syncs = step.repeats - (1 if follows else 0)
+            if syncs > 0:
+                self._append(StepKind.SYNC, "sync", self.launch_cycles * syncs, self.tiles, 0, 0, task, syncs)
+        self._append(
+            step.kind,
+            step.name,
+            step.total_cycles,
+            step.tiles,
+            step.moved_bytes * step.repeats,
+            step.flops * step.repeats,
+            task,
+            step.repeats,
+        )
+
+    def add_stream(self, stream: Stream) -> None:
+        self.steps.append(
+            PlannedStep(
+                index=len(self.steps),
+                kind=stream.kind,
+                name=stream.name,
+                cycles=stream.cycles,
+                tiles=self.tiles,
+                moved_bytes=stream.moved_bytes,
+                flops=0,
+                op=None,
+                phase=stream.phase,
+            )
+        )
+
+    def _append(
+        self,
+        kind: StepKind,
+        name: str,
+        cycles: float,
+        tiles: int,
+        moved_bytes: int,
+        flops: int,
+        task: Task,
+        repeats: int,
+    ) -> None:
+        self.steps.append(
+            PlannedStep(
+                index=len(self.steps),
+                kind=kind,
+                name=name,
+                cycles=cycles,
+                tiles=tiles,
+                moved_bytes=moved_bytes,
+                flops=flops,
+                op=task.index,
+                phase=task.phase,
+                repeats=repeats,
+                ipu=task.note.ipu,
+                stage=task.note.stage,
+            )
+        )

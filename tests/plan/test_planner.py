@@ -81,6 +81,9 @@ def test_gradients_die_in_the_update_that_follows_them_at_once(make_plan, percep
     phases = [op.phase for op in plan.ops]
     first_update = phases.index(Phase.UPDATE)
     assert Phase.BACKWARD in phases[first_update:], "an update runs before backward is over"
+    gradient = next(v for v in plan.variables if v.kind is VariableKind.GRADIENT and v.shape == (10, 256))
+    last_backward = max(step.index for step in plan.steps if step.phase is Phase.BACKWARD)
+    assert gradient.last_step < last_backward
     assert not [variable for variable in plan.variables if variable.kind is VariableKind.ACCUMULATOR]
 
 

@@ -140,11 +140,13 @@ class _Lowering:
                 earliest[node] = max(ready.get(given.name, -1), last_read.get(given.name, -1))
             else:
                 earliest[node] = -1
-        order: list[tuple[int, fx.Node]] = []
-        for node in update.module.graph.nodes:
-            if node.op != "placeholder":
-                earliest[node] = max((earliest[parent] for parent in node.all_input_nodes), default=-1)
-                order.append((earliest[node], node))
+        nodes = [node for node in update.module.graph.nodes if node.op == "call_function"]
+        for node in nodes:
+            earliest[node] = max((earliest[parent] for parent in node.all_input_nodes), default=-1)
+        for node in reversed(nodes):  # what needs no gradient waits for what uses it: nothing is kept alive early
+            users = [earliest[user] for user in node.users if user.op != "output"]
+            earliest[node] = max(earliest[node], min(users, default=earliest[node]))
+        order = [(earliest[node], node) for node in nodes]
         order.sort(key=lambda entry: entry[0])  # stable: an op never comes before its operands
         return produced, order
 

@@ -1,1 +1,44 @@
-"""report"""
+"""Reports: a plan as `profile.pop`, text, JSON and one self-contained web page. Opens profiles without PyTorch."""
+
+from openipu.report.convert import build_profile
+from openipu.report.html import write_html
+from openipu.report.json_export import JSON_VERSION, to_json
+from openipu.report.profile import (
+    CulpritRecord,
+    FitRecord,
+    LineRecord,
+    MemoryRecord,
+    OpRecord,
+    Profile,
+    StepColumns,
+    TimingRecord,
+    VariableRecord,
+)
+from openipu.report.read import read_profile
+from openipu.report.schema import FILE_NAME, SCHEMA_VERSION
+from openipu.report.summary import Summary, summarise
+from openipu.report.text import render_text
+from openipu.report.write import write_profile
+
+__all__ = [
+    "FILE_NAME",
+    "JSON_VERSION",
+    "SCHEMA_VERSION",
+    "CulpritRecord",
+    "FitRecord",
+    "LineRecord",
+    "MemoryRecord",
+    "OpRecord",
+    "Profile",
+    "StepColumns",
+    "Summary",
+    "TimingRecord",
+    "VariableRecord",
+    "build_profile",
+    "read_profile",
+    "render_text",
+    "summarise",
+    "to_json",
+    "write_html",
+    "write_profile",
+]

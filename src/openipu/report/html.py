@@ -1,0 +1,163 @@
+"""The web report: one HTML file that opens from disk, with nothing to fetch.
+
+In: a `Profile` and the parts in `web/`. Out: the page with its style, scripts and data inside.
+
+The data is one block: a little-endian uint32 length, that many bytes of JSON, zeros up to a multiple of eight, then the
+columns of the tables as typed arrays; all of it zlib-compressed and in base64. Texts of the tables are numbers of the
+JSON's list of strings. `web/data.js` is the other end.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openipu.report.atomic import write_aside
+from openipu.report.json_export import describe_summary
+from openipu.report.profile import LineRecord, Profile
+from openipu.report.summary import element_bytes_by_op, share_of_peak, summarise
+
+SCRIPTS = (
+    "data.js",
+    "page.js",
+    "table.js",
+    "axis.js",
+    "summary.js",
+    "memory.js",
+    "liveness.js",
+    "flame.js",
+    "trace.js",
+    "operations.js",
+    "report.js",
+)
+
+
+def write_html(profile: Profile, path: Path) -> Path:
+    """Write the report to `path`, replacing an older one in a single move."""
+    path = Path(path)
+    with write_aside(path) as part:
+        part.write_text(render_html(profile), encoding="utf-8")
+    return path
+
+
+def render_html(profile: Profile) -> str:
+    """The whole page as text."""
+    parts = {
+        "title": html.escape(f"{profile.name} · openipu (unofficial)"),
+        "style": _read_part("report.css"),
+        "data": base64.b64encode(zlib.compress(pack_data(profile), 9)).decode("ascii"),
+        "script": "\n".join(_read_part(name) for name in SCRIPTS),
+    }
+    # In one pass, so that braces in a program's name stay what they are.
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _read_part("report.html"))
+
+
+def pack_data(profile: Profile) -> bytes:
+    """The data block before compression."""
+    packer = _Packer()
+    _pack_ops(packer, profile)
+    _pack_steps(packer, profile)
+    _pack_variables(packer, profile)
+    memory = []
+    for record in profile.memory:
+        parts = {
+            "alwaysLive": record.always_live,
+            "peakNotAlwaysLive": record.peak_not_always_live,
+            "peakStep": record.peak_step_by_tile,
+            "liveByStep": record.live_by_step,
+            "fullestByStep": record.fullest_by_step,
+        }
+        categories = {name: packer.add(values) for name, values in record.categories.items()}
+        memory.append({"ipu": record.ipu, "categories": categories, **{key: packer.add(v) for key, v in parts.items()}})
+    document = {
+        "summary": describe_summary(summarise(profile), profile),
+        "executions": {phase: profile.executions(phase) for phase in ("forward", "backward", "update")},
+        "memory": memory,
+        "tables": packer.tables,
+        "strings": list(packer.strings),
+    }
+    head = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    padding = -(4 + len(head)) % 8
+    return struct.pack("<I", len(head)) + head + bytes(padding) + b"".join(packer.blocks)
+
+
+class _Packer:
+    """Collects columns: numbers as typed arrays on eight-byte borders, texts as numbers of one list."""
+
+    def __init__(self) -> None:
+        self.blocks: list[bytes] = []
+        self.tables: dict[str, dict[str, list[Any]]] = {}
+        self.strings: dict[str, int] = {}
+        self._offset = 0
+
+    def add(self, values: Any) -> list[Any]:
+        """Add one column; returns how to find it: type, offset after the JSON, length."""
+        array = np.asarray(values)
+        small = array.dtype.kind in "iu" and (not array.size or abs(array).max() < 2**31)
+        block = array.astype("<i4" if small else "<f8").tobytes()
+        place = ["i4" if small else "f8", self._offset, int(array.size)]
+        block += bytes(-len(block) % 8)
+        self.blocks.append(block)
+        self._offset += len(block)
+        return place
+
+    def add_texts(self, texts: Iterable[str]) -> list[Any]:
+        numbers = [self.strings.setdefault(text, len(self.strings)) for text in texts]
+        place = self.add(np.array(numbers, dtype=np.int64))
+        return ["text", *place[1:]]
+
+
+def _pack_ops(packer: _Packer, profile: Profile) -> None:
+    ops, sizes = profile.ops, element_bytes_by_op(profile)
+    peaks = [share_of_peak(op, sizes.get(op.index), profile.system) for op in ops]
+    numbers = ("cycles", "flops", "moved_bytes", "scratch_bytes_per_tile", "first_step", "step_count", "ipu", "stage")
+    table = {name: packer.add(_collect(getattr(op, name) for op in ops)) for name in numbers}
+    table["share_of_peak"] = packer.add(_collect(-1.0 if share is None else share for share in peaks))
+    for name in ("name", "op", "family", "phase", "module", "provenance", "basis"):
+        table[name] = packer.add_texts(getattr(op, name) for op in ops)
+    table["line"] = packer.add_texts(_write_line(op.line) for op in ops)
+    table["plan"] = packer.add_texts(json.dumps(op.plan) if op.plan else "" for op in ops)
+    packer.tables["ops"] = table
+
+
+def _pack_steps(packer: _Packer, profile: Profile) -> None:
+    steps = profile.steps
+    numbers = ("cycles", "tiles", "moved_bytes", "flops", "op", "repeats", "ipu", "stage")
+    table = {name: packer.add(getattr(steps, name)) for name in numbers}
+    for name in ("kind", "name", "phase"):
+        table[name] = packer.add_texts(getattr(steps, name))
+    packer.tables["steps"] = table
+
+
+def _pack_variables(packer: _Packer, profile: Profile) -> None:
+    variables = profile.variables
+    numbers = ("first_tile", "tiles", "total_bytes", "grain_bytes", "always_live", "first_step", "last_step", "ipu")
+    table = {name: packer.add(_collect(int(getattr(v, name)) for v in variables)) for name in numbers}
+    table["op"] = packer.add(_collect(-1 if v.op is None else v.op for v in variables))
+    for name in ("name", "kind", "dtype"):
+        table[name] = packer.add_texts(getattr(v, name) for v in variables)
+    table["shape"] = packer.add_texts(" × ".join(map(str, v.shape)) or "scalar" for v in variables)
+    packer.tables["variables"] = table
+
+
+def _collect(values: Iterable[float]) -> np.ndarray[Any, Any]:
+    found = list(values)
+    return np.array(found, dtype=None if found else np.int64)
+
+
+def _write_line(line: LineRecord | None) -> str:
+    return "" if line is None else str(line)
+
+
+def _read_part(name: str) -> str:
+    return resources.files(__package__).joinpath("web", name).read_text(encoding="utf-8")

@@ -1,0 +1,231 @@
+"""What every report reads: a `Profile`, the plan as plain records and numpy arrays.
+
+In: nothing but numbers and strings, from a plan (`convert`) or from a file (`read`).
+Out: frozen dataclasses. Kinds and phases are plain strings here, because a profile opens without PyTorch.
+
+All figures are modelled, for one replica, once per execution of their phase; `Profile.executions` says how often
+each phase runs in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openipu.machine import System
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+UPDATE_PHASE = "update"
+
+
+@dataclass(frozen=True, slots=True)
+class LineRecord:
+    """A line of the user's own code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpRecord:
+    """One op of the graph, with totals over its steps."""
+
+    index: int
+    name: str
+    op: str
+    family: str
+    phase: str
+    module: str
+    line: LineRecord | None
+    cycles: float
+    flops: int
+    moved_bytes: int
+    scratch_bytes_per_tile: int
+    first_step: int
+    step_count: int
+    provenance: str
+    basis: str
+    ipu: int
+    stage: int
+    plan: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StepColumns:
+    """All steps in order of execution, one entry a step in each column. `op` is -1 where a step has none."""
+
+    kind: tuple[str, ...]
+    name: tuple[str, ...]
+    phase: tuple[str, ...]
+    cycles: Floats
+    tiles: Integers
+    moved_bytes: Integers
+    flops: Integers
+    op: Integers
+    repeats: Integers
+    ipu: Integers
+    stage: Integers
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class VariableRecord:
+    """One piece of memory: spread in whole grains over `tiles` consecutive tiles, live from first to last step."""
+
+    index: int
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    dtype: str
+    first_tile: int
+    tiles: int
+    total_bytes: int
+    grain_bytes: int
+    always_live: bool
+    first_step: int
+    last_step: int
+    op: int | None
+    ipu: int
+
+    def bytes_by_tile(self, ipu_tiles: int) -> Integers:
+        """How much each tile of the IPU holds."""
+        held = np.zeros(ipu_tiles, dtype=np.int64)
+        if self.total_bytes:
+            grains = -(-self.total_bytes // self.grain_bytes)
+            edges = np.arange(self.tiles + 1, dtype=np.int64) * grains // self.tiles
+            held[(self.first_tile + np.arange(self.tiles)) % ipu_tiles] = np.diff(edges) * self.grain_bytes
+        return held
+
+    def bytes_on_tile(self, tile: int, ipu_tiles: int) -> int:
+        """How much one tile holds."""
+        place = (tile - self.first_tile) % ipu_tiles
+        if place >= self.tiles or not self.total_bytes:
+            return 0
+        grains = -(-self.total_bytes // self.grain_bytes)
+        return ((place + 1) * grains // self.tiles - place * grains // self.tiles) * self.grain_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryRecord:
+    """Memory of one IPU: arrays have one entry a tile, or a step where the name says so."""
+
+    ipu: int
+    always_live: Integers
+    categories: Mapping[str, Integers]
+    peak_not_always_live: Integers
+    peak_step_by_tile: Integers
+    live_by_step: Integers
+    fullest_by_step: Integers
+
+    @property
+    def always_live_total(self) -> Integers:
+        """Variables plus code and descriptors."""
+        total: Integers = self.always_live.copy()
+        for values in self.categories.values():
+            total += values
+        return total
+
+    @property
+    def peak(self) -> Integers:
+        """What each tile needs at its worst step."""
+        return self.always_live_total + self.peak_not_always_live
+
+
+@dataclass(frozen=True, slots=True)
+class CulpritRecord:
+    """A tensor that fills the fullest tile at its worst step."""
+
+    name: str
+    kind: str
+    bytes_on_tile: int
+    bytes_total: int
+    module: str
+    line: LineRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class FitRecord:
+    """Does the program fit its IPUs?"""
+
+    fits: bool
+    limit_bytes: int
+    peak_bytes: int
+    peak_tile: int
+    peak_ipu: int
+    peak_step: int
+    tiles_over: int
+    bytes_over: int
+    needed_bytes: int
+    culprits: tuple[CulpritRecord, ...]
+
+    @property
+    def bytes_over_worst_tile(self) -> int:
+        return max(0, self.peak_bytes - self.limit_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class TimingRecord:
+    """Modelled cycles of one replica. One call = device_iterations x (accumulation x micro + update)."""
+
+    micro_cycles: float
+    update_cycles: float
+    host_cycles: float
+    call_cycles: float
+    clock_hz: float
+    samples_per_call: int
+    guessed_cycles: float
+
+    @property
+    def samples_per_second(self) -> float:
+        return self.samples_per_call * self.clock_hz / self.call_cycles if self.call_cycles else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Everything a report shows."""
+
+    openipu_version: str
+    created: str  # UTC, ISO 8601
+    name: str
+    micro_batch: int
+    system: System
+    options: Mapping[str, Any]
+    ops: tuple[OpRecord, ...]
+    steps: StepColumns
+    variables: tuple[VariableRecord, ...]
+    memory: tuple[MemoryRecord, ...]
+    fit: FitRecord
+    timing: TimingRecord
+    guesses: Mapping[str, int]  # op -> how often, for those without a row of their own
+    planning_seconds: float
+    passes: Mapping[str, float]
+    warnings: tuple[str, ...]
+
+    def executions(self, phase: str) -> int:
+        """How often the steps of a phase run in one call of one replica."""
+        iterations = int(self.options.get("device_iterations", 1))
+        if phase == UPDATE_PHASE:
+            return iterations
+        return iterations * int(self.options.get("gradient_accumulation", 1))
+
+    def always_live_by_kind(self, ipu: int) -> dict[str, Integers]:
+        """Always-live variables of one IPU by kind: bytes on each tile."""
+        tiles = self.system.target.tiles
+        by_kind: dict[str, Integers] = {}
+        for variable in self.variables:
+            if variable.always_live and variable.ipu == ipu:
+                held = by_kind.setdefault(variable.kind, np.zeros(tiles, dtype=np.int64))
+                held += variable.bytes_by_tile(tiles)
+        return by_kind

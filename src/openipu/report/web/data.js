@@ -1,0 +1,133 @@
+// The data block of the page -> tables of typed arrays. The other end is html.py, which describes the layout.
+
+async function readData(text) {
+  const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const buffer = await new Response(stream).arrayBuffer();
+  const headLength = new DataView(buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, headLength)));
+  const start = Math.ceil((4 + headLength) / 8) * 8;
+  const open = ([type, offset, length]) =>
+    type === "f8"
+      ? new Float64Array(buffer, start + offset, length)
+      : new Int32Array(buffer, start + offset, length);
+  const tables = {};
+  for (const [name, columns] of Object.entries(head.tables)) {
+    tables[name] = new Table(columns, open, head.strings);
+  }
+  const memory = head.memory.map((entry) => ({
+    ipu: entry.ipu,
+    alwaysLive: open(entry.alwaysLive),
+    peakNotAlwaysLive: open(entry.peakNotAlwaysLive),
+    peakStep: open(entry.peakStep),
+    liveByStep: open(entry.liveByStep),
+    fullestByStep: open(entry.fullestByStep),
+    categories: Object.fromEntries(Object.entries(entry.categories).map(([name, place]) => [name, open(place)])),
+  }));
+  return new ProfileData(head.summary, head.executions, tables, memory);
+}
+
+class Table {
+  constructor(columns, open, strings) {
+    this.strings = strings;
+    this.length = 0;
+    for (const [name, place] of Object.entries(columns)) {
+      this[name] = open(place);
+      this.length = this[name].length;
+    }
+  }
+  text(column, row) {
+    return this.strings[this[column][row]];
+  }
+}
+
+class ProfileData {
+  constructor(summary, executions, tables, memory) {
+    this.summary = summary;
+    this.executions = executions;
+    this.ops = tables.ops;
+    this.steps = tables.steps;
+    this.variables = tables.variables;
+    this.memory = memory;
+    this.tiles = summary.system.tiles_per_ipu;
+    this.clock = summary.timing.clock_hz;
+    this.starts = new Float64Array(this.steps.length + 1); // cycles at which each step begins
+    for (let step = 0; step < this.steps.length; step++) {
+      this.starts[step + 1] = this.starts[step] + this.steps.cycles[step];
+    }
+  }
+
+  microseconds(cycles) {
+    return (cycles / this.clock) * 1e6;
+  }
+
+  // Cycles of an op in one call, over all its executions.
+  callCycles(op) {
+    return this.ops.cycles[op] * (this.executions[this.ops.text("phase", op)] ?? 1);
+  }
+
+  // The same arithmetic as TileMapping: whole grains, spread evenly over consecutive tiles.
+  bytesOnTile(variable, tile) {
+    const table = this.variables;
+    const tiles = table.tiles[variable];
+    const place = (((tile - table.first_tile[variable]) % this.tiles) + this.tiles) % this.tiles;
+    if (place >= tiles || !table.total_bytes[variable]) return 0;
+    const grain = table.grain_bytes[variable];
+    const grains = Math.ceil(table.total_bytes[variable] / grain);
+    return (Math.floor(((place + 1) * grains) / tiles) - Math.floor((place * grains) / tiles)) * grain;
+  }
+
+  isLive(variable, step) {
+    const table = this.variables;
+    return table.always_live[variable] || (table.first_step[variable] <= step && step <= table.last_step[variable]);
+  }
+
+  // Not-always-live bytes of one tile at every step.
+  liveOnTile(ipu, tile) {
+    const table = this.variables;
+    const live = new Float64Array(this.steps.length + 1);
+    for (let variable = 0; variable < table.length; variable++) {
+      if (table.always_live[variable] || table.ipu[variable] !== ipu) continue;
+      const held = this.bytesOnTile(variable, tile);
+      live[table.first_step[variable]] += held;
+      live[Math.min(table.last_step[variable] + 1, this.steps.length)] -= held;
+    }
+    for (let step = 1; step <= this.steps.length; step++) live[step] += live[step - 1];
+    return live.subarray(0, this.steps.length);
+  }
+
+  // Stacked parts of the memory of each tile, bottom first: code, always-live variables by kind, the rest at its peak.
+  tileParts(ipu) {
+    const memory = this.memory[ipu];
+    const parts = Object.entries(memory.categories).map(([name, bytes]) => ({ name, group: "code", bytes }));
+    const kinds = new Map();
+    const named = new Float64Array(this.tiles);
+    for (let variable = 0; variable < this.variables.length; variable++) {
+      if (!this.variables.always_live[variable] || this.variables.ipu[variable] !== memory.ipu) continue;
+      const kind = this.variables.text("kind", variable);
+      if (!kinds.has(kind)) kinds.set(kind, new Float64Array(this.tiles));
+      const bytes = kinds.get(kind);
+      const count = Math.min(this.variables.tiles[variable], this.tiles);
+      for (let place = 0; place < count; place++) {
+        const tile = (this.variables.first_tile[variable] + place) % this.tiles;
+        const held = this.bytesOnTile(variable, tile);
+        bytes[tile] += held;
+        named[tile] += held;
+      }
+    }
+    for (const [name, bytes] of kinds) parts.push({ name, group: "variables", bytes });
+    const unnamed = Float64Array.from(memory.alwaysLive, (bytes, tile) => bytes - named[tile]);
+    if (unnamed.some((bytes) => bytes > 0)) parts.push({ name: "other", group: "variables", bytes: unnamed });
+    parts.push({ name: "not always live", group: "not always live", bytes: memory.peakNotAlwaysLive });
+    return parts.filter((part) => part.bytes.some((bytes) => bytes > 0));
+  }
+
+  // A variable has the module and line of the op that makes it; a parameter has the module in its name.
+  variableOrigin(variable) {
+    const op = this.variables.op[variable];
+    if (op >= 0) return { op, module: this.ops.text("module", op), line: this.ops.text("line", op) };
+    const name = this.variables.text("name", variable);
+    const owned = name.slice(name.lastIndexOf(":") + 1);
+    return { op, module: owned.includes(".") ? owned.slice(0, owned.lastIndexOf(".")) : "", line: "" };
+  }
+}

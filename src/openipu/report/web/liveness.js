@@ -1,0 +1,200 @@
+// View 3: live bytes at every step of the program, on all tiles or on one.
+
+function showLiveness(data, root, parameters) {
+  const { fit } = data.summary;
+  const steps = data.steps.length;
+  const state = { ipu: readIpu(data, parameters), step: null, tile: fit.peak_tile, one: parameters.tile !== undefined };
+  if (state.one) state.tile = clampTile(Number(parameters.tile));
+  let series = makeSeries();
+  root.append(make("h1", { text: "Liveness" }),
+    make("p", { class: "lead", text: `Modelled bytes that are live at each step of one micro-batch${data.summary.program.training ? " and one update" : ""}: always-live memory below, everything else on top.` }));
+  if (!steps) {
+    root.append(make("p", { text: "The program has no steps." }));
+    return {};
+  }
+
+  const plot = new Plot({
+    label: `Live bytes at each of ${steps} steps. Arrow keys choose a step.`,
+    role: "slider",
+    height: (width) => (width < 600 ? 280 : 380),
+    margins: { top: 30 },
+    from: 0, to: steps, minimumSpan: Math.min(8, steps), tickStep: 1,
+    draw: drawSteps,
+    hover: (x) => {
+      const step = stepAt(x);
+      return step === null ? null : describeStep(step);
+    },
+    pick: (x) => {
+      const step = stepAt(x);
+      if (step !== null) choose(step);
+    },
+    move: (distance) => choose(Math.min(steps - 1, Math.max(0, (state.step ?? 0) + distance))),
+  });
+  const number = make("input", { type: "number", min: 0, max: steps - 1, id: "step", onchange: () => choose(Number(number.value)) });
+  const tileNumber = make("input", { type: "number", min: 0, max: data.tiles - 1, value: state.tile, "aria-label": "Tile", onchange: () => changeSource(true, Number(tileNumber.value)) });
+  const all = make("button", { type: "button", text: "All tiles", onclick: () => changeSource(false) });
+  const one = make("button", { type: "button", onclick: () => changeSource(true, fit.peak_tile) }, "Fullest tile");
+  const withAlways = make("input", { type: "checkbox", id: "with-always", checked: parameters.always !== "no", onchange: () => {
+    address.note({ always: withAlways.checked ? null : "no" });
+    plot.paint();
+  } });
+  const legend = make("ul", { class: "legend", "aria-label": "Key" });
+  const details = make("div", { id: "step-details" });
+  root.append(
+    make("section", { class: "panel", "aria-label": "Live bytes by step" },
+      make("div", { class: "controls" }, makeIpuChoice(data, state.ipu, (ipu) => {
+          state.ipu = ipu;
+          address.note({ ipu });
+          refresh();
+        }),
+        make("div", { class: "choice", role: "group", "aria-label": "Tiles shown" }, all, one), make("label", {}, "Tile", tileNumber), make("label", {}, "Step", number),
+        make("button", { type: "button", text: "Peak", onclick: () => choose(indexOfLargest(series.live)) }), make("label", {}, withAlways, "Always live"), make("span", { class: "push" }), plot.tools),
+      legend, plot.element,
+      make("p", { class: "hint", text: "Click a step for the variables live there. Arrow keys move by one step, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
+    details,
+  );
+
+  function clampTile(tile) {
+    return Math.min(data.tiles - 1, Math.max(0, Math.floor(tile) || 0));
+  }
+  function makeSeries() {
+    const memory = data.memory[state.ipu];
+    const code = Object.values(memory.categories);
+    const always = (tile) => code.reduce((sum, bytes) => sum + bytes[tile], memory.alwaysLive[tile]);
+    if (state.one) return { live: data.liveOnTile(memory.ipu, state.tile), always: always(state.tile), limit: fit.limit_bytes };
+    let sum = 0;
+    for (let tile = 0; tile < data.tiles; tile++) sum += always(tile);
+    return { live: memory.liveByStep, always: sum, limit: fit.limit_bytes * data.tiles };
+  }
+  function changeSource(isOne, tile) {
+    state.one = isOne;
+    if (tile !== undefined) state.tile = clampTile(tile);
+    tileNumber.value = state.tile;
+    address.note({ tile: isOne ? state.tile : null });
+    refresh();
+  }
+  function refresh() {
+    series = makeSeries();
+    all.setAttribute("aria-pressed", !state.one);
+    one.setAttribute("aria-pressed", state.one && state.tile === fit.peak_tile);
+    const peak = series.live.reduce((most, bytes) => Math.max(most, bytes), 0);
+    legend.replaceChildren(
+      ...[["not always live", peak, " at its peak"], ["always live", series.always, ""]].map(([name, bytes, note]) =>
+        make("li", {}, makeSwatch(name), make("span", { class: "name", text: `${name} ` }), make("b", { text: formatBytes(bytes) }), note)));
+    if (state.step !== null) choose(state.step);
+    plot.paint();
+  }
+  function stepAt(x) {
+    const step = Math.floor(plot.toValue(x));
+    return x < plot.margins.left || step < 0 || step >= steps ? null : step;
+  }
+  function describeStep(step) {
+    const { steps: table } = data;
+    const op = table.op[step];
+    return [
+      `Step ${formatWhole(step)}: ${formatBytes(series.always + series.live[step])}`,
+      ["not always live", formatBytes(series.live[step]), "not always live"],
+      ["always live", formatBytes(series.always), "always live"],
+      ...(state.one ? [] : [["fullest tile, not always live", formatBytes(data.memory[state.ipu].fullestByStep[step])]]),
+      [table.text("phase", step), `${table.text("kind", step)}: ${table.text("name", step)}`, table.text("kind", step)],
+      ...(op >= 0 ? [[shortenOp(data.ops.text("op", op)), data.ops.text("module", op)]] : []),
+    ];
+  }
+
+  // Where several steps share a pixel the highest of them is drawn, so that no peak is lost.
+  function drawSteps(context, view) {
+    const peak = indexOfLargest(series.live);
+    const base = withAlways.checked ? series.always : 0;
+    const highest = base + series.live[peak];
+    const nearLimit = withAlways.checked && highest > series.limit * 0.5;
+    const top = Math.max(highest, nearLimit ? series.limit : 0, 1024) * 1.1;
+    view.drawByteAxis(context, top);
+    const right = view.width - view.margins.right;
+    const ground = view.toHeight(0, top);
+    const shelf = view.toHeight(base, top);
+    context.fillStyle = colourOf("always live");
+    context.fillRect(view.margins.left, shelf, right - view.margins.left, ground - shelf);
+    context.fillStyle = colourOf("not always live");
+    for (let pixel = 0; pixel < view.plotWidth; pixel++) {
+      const start = Math.max(0, Math.floor(view.toValue(view.margins.left + pixel)));
+      const stop = Math.min(steps, Math.max(start + 1, Math.ceil(view.toValue(view.margins.left + pixel + 1))));
+      let most = 0;
+      for (let step = start; step < stop; step++) if (series.live[step] > most) most = series.live[step];
+      const y = view.toHeight(base + most, top);
+      context.fillRect(view.margins.left + pixel, y, 1.3, shelf - y);
+    }
+    drawPhases(context, view);
+    if (state.step !== null) drawSelection(context, view, state.step, state.step + 1);
+    if (nearLimit) drawLimit(context, view, series.limit, top, `${formatBytes(series.limit)} usable`);
+    drawMarker(context, view, peak + 0.5, view.toHeight(highest, top), `max ${formatBytes(highest)}, step ${formatWhole(peak)}`);
+    view.drawBottomAxis(context, formatWhole, "step");
+  }
+
+  function drawPhases(context, view) {
+    for (const { phase, from, to } of listPhases(data)) {
+      const left = Math.max(view.margins.left, view.toPixel(from));
+      const right = Math.min(view.width - view.margins.right, view.toPixel(to));
+      if (right <= left) continue;
+      context.fillStyle = colourOf(phase);
+      context.fillRect(left, 6, Math.max(1, right - left - 1), 4);
+      context.textAlign = "left";
+      context.fillStyle = themeColour("muted");
+      if (context.measureText(phase).width + 6 < right - left) context.fillText(phase, left + 2, 19);
+    }
+  }
+
+  function choose(step) {
+    if (!(step >= 0 && step < steps)) return;
+    state.step = step;
+    number.value = step;
+    address.note({ step });
+    const total = series.always + series.live[step];
+    for (const [name, value] of [["valuemin", 0], ["valuemax", steps - 1], ["valuenow", step], ["valuetext", `step ${step}, ${formatBytes(total)}`]]) plot.canvas.setAttribute(`aria-${name}`, value);
+    details.replaceChildren(makeStepDetails(data, state, total, series));
+    plot.paint();
+  }
+
+  state.step = Number(parameters.step ?? (state.one ? indexOfLargest(series.live) : fit.peak_step));
+  if (!(state.step >= 0 && state.step < steps)) state.step = indexOfLargest(series.live);
+  refresh();
+  return { paint: () => plot.paint(), close: () => plot.close(), update: (next) => next.step !== undefined && choose(Number(next.step)) };
+}
+
+// Runs of steps of one phase, in order.
+function listPhases(data) {
+  const found = [];
+  for (let step = 0; step < data.steps.length; step++) {
+    const phase = data.steps.text("phase", step);
+    const last = found.at(-1);
+    if (last?.phase === phase) last.to = step + 1;
+    else found.push({ phase, from: step, to: step + 1 });
+  }
+  return found;
+}
+
+function makeStepDetails(data, { ipu, step, tile, one }, total, series) {
+  const { steps, ops, variables } = data;
+  const op = steps.op[step];
+  const rows = [];
+  for (let variable = 0; variable < variables.length; variable++) {
+    if (variables.ipu[variable] !== data.memory[ipu].ipu || variables.always_live[variable] || !data.isLive(variable, step)) continue;
+    const bytes = one ? data.bytesOnTile(variable, tile) : variables.total_bytes[variable];
+    if (bytes) rows.push({ variable, bytes });
+  }
+  const where = one ? `tile ${tile}` : "all tiles";
+  const facts = makeFacts(`Step ${step}`, [
+    [`Live on ${where}`, formatBytes(total)],
+    ["Not always live", formatBytes(series.live[step])],
+    ["Always live", formatBytes(series.always)],
+    ["Kind", `${steps.text("kind", step)}: ${steps.text("name", step)}`],
+    ["Phase", steps.text("phase", step)],
+    ["Cycles", `${formatWhole(steps.cycles[step])} (${formatMicroseconds(data.microseconds(steps.cycles[step]))})`],
+    ["Op", op >= 0 ? make("a", { href: address.link({ view: "trace", op }), text: shortenOp(ops.text("op", op)) }) : null],
+    ["Module", op >= 0 && ops.text("module", op) ? makePath(ops.text("module", op)) : null],
+    ["Line", op >= 0 ? ops.text("line", op) : null],
+  ]);
+  facts.id = "step-facts";
+  return make("div", {}, makePanel(`Step ${formatWhole(step)}`, facts),
+    makePanel(`Variables live at step ${formatWhole(step)}, without the always live (${formatWhole(rows.length)})`,
+      makeVariableTable(data, rows, one ? "On the tile" : "Bytes", `Variables live at step ${step}`)));
+}

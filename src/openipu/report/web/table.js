@@ -1,0 +1,83 @@
+// A table that sorts by its headings and shows its rows in portions.
+
+// columns: {label, value(row) for sorting, cell(row) -> text or element, number, title(row)}
+function makeTable({ caption, columns, rows, sort = null, descending = true, portion = 100, onSort = null, onPick = null }) {
+  const holder = make("div", { class: "table-scroll", role: "region", tabindex: "0", "aria-label": caption });
+  const body = make("tbody");
+  const heads = columns.map((column, place) => {
+    const button = make("button", { type: "button", text: column.label, onclick: () => sortBy(place) });
+    return make("th", { scope: "col", class: column.number ? "number" : undefined }, column.value ? button : column.label);
+  });
+  const table = make("table", {}, make("caption", { class: "unseen", text: caption }), make("thead", {}, make("tr", {}, ...heads)), body);
+  const more = make("button", { type: "button", class: "more", onclick: () => showMore() });
+  holder.append(table);
+  let all = rows.slice();
+  let shown = 0;
+
+  function fillRow(row) {
+    const cells = columns.map((column, place) => {
+      const content = column.cell(row);
+      const title = column.title?.(row);
+      const cell = make(place === 0 && !column.number ? "th" : "td", { class: column.number ? "number" : undefined, title });
+      if (place === 0 && !column.number) cell.scope = "row";
+      if (place === 0 && onPick) cell.append(make("button", { type: "button", class: "pick", onclick: () => onPick(row) }, content));
+      else cell.append(content);
+      return cell;
+    });
+    return make("tr", {}, ...cells);
+  }
+
+  function showMore() {
+    body.append(...all.slice(shown, shown + portion).map(fillRow));
+    shown = Math.min(all.length, shown + portion);
+    more.hidden = shown >= all.length;
+    more.textContent = `Show more (${formatWhole(shown)} of ${formatWhole(all.length)})`;
+    portion = 500;
+  }
+
+  function arrange() {
+    if (sort !== null) {
+      const value = columns[sort].value;
+      const sign = descending ? -1 : 1;
+      all.sort((one, other) => {
+        const [a, b] = [value(one), value(other)];
+        return sign * (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
+      });
+    }
+    heads.forEach((head, place) => {
+      if (place === sort) head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    body.replaceChildren();
+    shown = 0;
+    showMore();
+  }
+
+  function sortBy(place) {
+    descending = place === sort ? !descending : Boolean(columns[place].number);
+    sort = place;
+    arrange();
+    onSort?.(place, descending);
+  }
+
+  arrange();
+  return {
+    element: make("div", { class: "table" }, holder, more),
+    setRows(next) {
+      all = next.slice();
+      arrange();
+    },
+  };
+}
+
+// Names with their values; what has no value is left out.
+function makeFacts(caption, facts) {
+  const rows = facts
+    .filter((fact) => fact[1] !== null && fact[1] !== undefined && fact[1] !== "")
+    .map(([name, value, title]) => make("div", { title }, make("dt", { text: name }), make("dd", {}, value)));
+  return make("dl", { class: "facts", "aria-label": caption }, ...rows);
+}
+
+function makePanel(title, ...children) {
+  return make("section", { class: "panel" }, make("h2", { text: title }), ...children);
+}

@@ -1,0 +1,156 @@
+"""Writes a plan or a profile as `profile.pop`.
+
+In: a `Plan` (or a `Profile`) and a directory. Out: the path of a complete file; a reader never sees half of one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openipu.machine import System, Target
+from openipu.report.atomic import write_aside
+from openipu.report.convert import build_profile
+from openipu.report.profile import LineRecord, Profile
+from openipu.report.schema import APPLICATION_ID, FILE_NAME, INDEXES, SCHEMA_VERSION, TABLES, pack_series
+
+if TYPE_CHECKING:
+    from openipu.plan.types import Plan
+
+
+def write_profile(plan: Plan | Profile, directory: Path) -> Path:
+    """Write `directory/profile.pop`, replacing an older one in a single move."""
+    profile = plan if isinstance(plan, Profile) else build_profile(plan)
+    path = Path(directory) / FILE_NAME
+    with write_aside(path) as part, closing(sqlite3.connect(part)) as connection:
+        _write_tables(connection, profile)
+    return path
+
+
+def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
+    # No journal: a file that is not finished is thrown away as a whole.
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.executescript(TABLES)
+    lines = _number_lines(profile)
+    with connection:
+        _insert(connection, "meta", _list_meta(profile).items())
+        _insert(connection, "figures", _list_figures(profile.system))
+        _insert(connection, "options", ((None, name, _dump(value)) for name, value in profile.options.items()))
+        _insert(connection, "source_lines", ((key, *_fields(line)) for line, key in lines.items()))
+        _insert(connection, "ops", _list_ops(profile, lines))
+        _insert(connection, "steps", _list_steps(profile))
+        _insert(connection, "variables", _list_variables(profile))
+        _write_memory(connection, profile)
+        fit = profile.fit
+        _insert(connection, "fit", [tuple(value for value in _fields(fit) if not isinstance(value, tuple))])
+        _insert(
+            connection,
+            "culprits",
+            (
+                (key, *_fields(culprit)[:-1], None if culprit.line is None else lines[culprit.line])
+                for key, culprit in enumerate(fit.culprits)
+            ),
+        )
+        _insert(connection, "timing", [_fields(profile.timing)])
+        _insert(connection, "guesses", ((key, *pair) for key, pair in enumerate(profile.guesses.items())))
+        _insert(connection, "passes", ((key, *pair) for key, pair in enumerate(profile.passes.items())))
+        _insert(connection, "warnings", enumerate(profile.warnings))
+    connection.executescript(INDEXES)
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Any) -> None:
+    rows = list(rows)
+    if rows:
+        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+
+
+def _fields(record: Any) -> tuple[Any, ...]:
+    return tuple(getattr(record, field.name) for field in dataclasses.fields(record))
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _number_lines(profile: Profile) -> dict[LineRecord, int]:
+    found = [op.line for op in profile.ops] + [culprit.line for culprit in profile.fit.culprits]
+    unique = dict.fromkeys(line for line in found if line is not None)
+    return {line: key for key, line in enumerate(unique)}
+
+
+def _list_meta(profile: Profile) -> Mapping[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "openipu_version": profile.openipu_version,
+        "created": profile.created,
+        "name": profile.name,
+        "micro_batch": profile.micro_batch,
+        "planning_seconds": profile.planning_seconds,
+        "modelled": "every figure is modelled by openipu (unofficial); nothing here was measured on an IPU",
+    }
+
+
+def _list_figures(system: System) -> Iterator[tuple[Any, ...]]:
+    holders: tuple[tuple[str, System | Target], ...] = (("target", system.target), ("system", system))
+    for scope, holder in holders:
+        for field in dataclasses.fields(holder):
+            if field.name == "sources":
+                continue
+            value = getattr(holder, field.name)
+            source = holder.sources.get(field.name)
+            origin = (source.provenance.value, source.reference) if source else (None, None)
+            yield (scope, field.name, value.name if isinstance(value, Target) else value, *origin)
+
+
+def _list_ops(profile: Profile, lines: Mapping[LineRecord, int]) -> Iterator[tuple[Any, ...]]:
+    for op in profile.ops:
+        before, after = _fields(op)[:6], _fields(op)[7:-1]
+        yield (*before, None if op.line is None else lines[op.line], *after, _dump(op.plan))
+
+
+def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
+    steps = profile.steps
+    ops = (None if op < 0 else op for op in steps.op.tolist())
+    columns = (steps.cycles, steps.tiles, steps.moved_bytes, steps.flops)
+    rest = (steps.repeats, steps.ipu, steps.stage)
+    return zip(
+        range(len(steps)),
+        steps.kind,
+        steps.name,
+        steps.phase,
+        *(column.tolist() for column in columns),
+        ops,
+        *(column.tolist() for column in rest),
+        strict=True,
+    )
+
+
+def _list_variables(profile: Profile) -> Iterator[tuple[Any, ...]]:
+    for variable in profile.variables:
+        fields = _fields(variable)
+        yield (*fields[:3], _dump(list(variable.shape)), *fields[4:])
+
+
+def _write_memory(connection: sqlite3.Connection, profile: Profile) -> None:
+    for memory in profile.memory:
+        columns = (memory.always_live, memory.peak_not_always_live, memory.peak_step_by_tile, memory.peak)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        _insert(connection, "memory_by_tile", ((memory.ipu, tile, *row) for tile, row in enumerate(rows)))
+        _insert(
+            connection,
+            "memory_categories",
+            (
+                (None, memory.ipu, category, int(values.sum()), pack_series(values))
+                for category, values in memory.categories.items()
+            ),
+        )
+        series = (pack_series(memory.live_by_step), pack_series(memory.fullest_by_step))
+        _insert(connection, "live_by_step", [(memory.ipu, *series)])

@@ -123,7 +123,19 @@ def test_host_streams_cost_their_bytes_over_the_host_link(make_plan, perceptron,
     plan = make_plan(perceptron, batch[:1])
     [read] = [step for step in plan.steps if step.kind is StepKind.HOST and step.name.startswith("read")]
     assert read.moved_bytes == 16 * 64 * 4
-    assert read.cycles == pytest.approx(16 * 64 * 4 / plan.system.host_bytes_per_second * 1.85e9)
+    assert read.cycles == pytest.approx(16 * 64 * 4 / plan.system.stream_bytes_per_second * 1.85e9)
+
+
+def test_an_ipu_that_is_faster_than_its_host_link_waits_for_the_difference(make_plan):
+    class Add(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    plan = make_plan(Add(), (torch.randn(1, 1 << 20),), output_mode=OutputMode.FINAL)
+    assert plan.steps[0].name == "wait for the host"
+    host_cycles = 4 * (1 << 20) / plan.system.host_bytes_per_second * 1.85e9
+    assert plan.timing.micro_cycles == pytest.approx(host_cycles)
+    assert all(step.name != "wait for the host" for step in make_plan(Add(), (torch.randn(1, 8),)).steps)
 
 
 def test_totals_by_step_agree_with_an_independent_count(make_plan, perceptron, batch):

@@ -85,8 +85,9 @@ def test_a_stream_that_runs_once_a_call_counts_once() -> None:
     build.add_host_step("return the last result", 1 << 20)
     plan = build.build()
     host = plan.steps[-1].cycles
-    timing = dataclasses.replace(plan.timing, micro_cycles=1000.0, call_cycles=10 * 1000.0 + host)
-    kinds = {entry.name: entry for entry in summarise(dataclasses.replace(plan, timing=timing)).kinds}
+    once = dataclasses.replace(plan.steps[-1], per_call=True)
+    plan = dataclasses.replace(plan, steps=(*plan.steps[:-1], once))
+    kinds = {entry.name: entry for entry in summarise(plan).kinds}
     assert kinds["host"].call_cycles == pytest.approx(host)
     assert kinds["compute"].call_cycles == pytest.approx(10 * 1000)
 

@@ -88,7 +88,8 @@ class System:
     ipus_per_board: int
     ipu_link_bytes_per_second: float  # between two neighbours, one way
     gateway_link_bytes_per_second: float  # between racks, one way, a board; 0 where there is none
-    host_bytes_per_second: float  # host to one IPU, one way
+    host_bytes_per_second: float  # host to the board, the share of one IPU, one way
+    stream_bytes_per_second: float  # what was prefetched on the board to one IPU, one way
     streaming_memory_bytes: int  # off-chip memory, a board
     streaming_bytes_per_second: float  # off-chip memory to one IPU, one way
     description: str = ""

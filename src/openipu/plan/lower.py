@@ -334,9 +334,9 @@ def _result_operands(node: fx.Node) -> Iterable[tuple[int, Operand]]:
             if isinstance(part, torch.Tensor):
                 yield item, _operand_of(part, node)
         return
-    taken = sorted((user for user in node.users if user.target is operator.getitem), key=lambda user: user.args[1])
-    for user in taken:
-        yield int(user.args[1]), _operand_of(user.meta.get("val"), user)  # type: ignore[call-overload]
+    taken = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+    for item in sorted(key for key in taken if isinstance(key, int)):
+        yield item, _operand_of(taken[item].meta.get("val"), taken[item])
 
 
 def _tensor_arguments(node: fx.Node) -> Iterable[fx.Node]:

@@ -38,7 +38,7 @@ def plan_program(program: Program, system: System, options: RunOptions, progress
     clock.run("price", lambda: price_tasks(workload, context))
     clock.run("place", lambda: place_storages(workload, context))
     add_streams(workload, system, options)
-    schedule = clock.run("schedule", lambda: schedule_steps(workload, system))
+    schedule = clock.run("schedule", lambda: schedule_steps(workload, system, options))
     ops = tuple(_describe_task(task, schedule) for task in workload.tasks)
     variables = clock.run("liveness", lambda: list_variables(workload, schedule))
     live = clock.run("liveness", lambda: TileLiveness(variables, len(schedule.steps), system, ipu=0))

@@ -3,6 +3,8 @@
 In: a priced and placed `Workload`. Out: steps in order, and for each task the range of its steps.
 One program: host streams in, then for each task [sync, exchange]* compute ..., gradient reduction, host streams out.
 Every exchange phase is preceded by a sync; phases that follow each other at once share one.
+The host prefetches: a stream costs the way from the board to the IPU, and where the host link is slower than the
+program, the IPU waits for the difference.
 """
 
 from __future__ import annotations
@@ -47,8 +49,30 @@ def add_streams(workload: Workload, system: System, options: RunOptions) -> None
             )
 
 
-def schedule_steps(workload: Workload, system: System) -> Schedule:
-    """Lay the steps out in order."""
+def schedule_steps(workload: Workload, system: System, options: RunOptions) -> Schedule:
+    """Lay the steps out in order; where the host cannot keep up, begin with the wait for it."""
+    schedule = _lay_out(workload, system)
+    wait_cycles = _find_wait(workload, schedule, system, options)
+    if wait_cycles <= 0:
+        return schedule
+    workload.streams_in.insert(0, Stream(StepKind.HOST, "wait for the host", 0, wait_cycles, Phase.FORWARD))
+    return _lay_out(workload, system)
+
+
+def _find_wait(workload: Workload, schedule: Schedule, system: System, options: RunOptions) -> float:
+    """How much longer the host link needs for one micro-batch than the IPU does, its share of an update included."""
+    streams = (*workload.streams_in, *workload.streams_out)
+    sent_bytes = sum(stream.moved_bytes for stream in streams if not stream.per_call)
+    host_cycles = sent_bytes / system.host_bytes_per_second * system.target.clock_hz
+    busy_cycles = 0.0
+    for step in schedule.steps:
+        if not step.per_call:
+            share = options.gradient_accumulation if step.phase is Phase.UPDATE else 1
+            busy_cycles += step.cycles / share
+    return host_cycles - busy_cycles
+
+
+def _lay_out(workload: Workload, system: System) -> Schedule:
     builder = _Builder(system)
     for stream in workload.streams_in:
         builder.add_stream(stream)
@@ -73,7 +97,7 @@ def schedule_steps(workload: Workload, system: System) -> Schedule:
 
 
 def _host_stream(name: str, size: int, system: System, phase: Phase, per_call: bool) -> Stream:
-    seconds = size / system.host_bytes_per_second
+    seconds = size / system.stream_bytes_per_second
     return Stream(StepKind.HOST, name, size, seconds * system.target.clock_hz, phase, per_call)
 
 
@@ -129,6 +153,7 @@ class _Builder:
                 flops=0,
                 op=None,
                 phase=stream.phase,
+                per_call=stream.per_call,
             )
         )
 

@@ -110,6 +110,7 @@ class PlannedStep:
     repeats: int = 1
     ipu: int = 0
     stage: int = 0
+    per_call: bool = False  # once a call, where others run once a micro-batch or update
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ def _find_culprits(
             continue
         on_tile = int(variable.mapping.bytes_by_tile(tiles)[tile])
         op = ops[variable.op] if variable.op is not None else None
-        module = op.module if op else variable.name.rpartition(".")[0]
+        owner = variable.name.rpartition(":")[2]  # state is named "exp_avg:<parameter>"
+        module = op.module if op else owner.rpartition(".")[0]
         found.append(Culprit(variable.name, variable.kind, on_tile, variable.bytes, module, op.line if op else None))
     for category, values in memory.categories.items():
         found.append(Culprit(category, "code", int(values[tile]), int(values.sum()), "", None))
@@ -81,10 +82,9 @@ def time_program(
     system: System,
 ) -> Timing:
     """Add the steps up: micro-batch, update, one call."""
-    per_call_names = {stream.name for stream in workload.streams_out if stream.per_call}
     micro = update = host = once = 0.0
     for step in steps:
-        if step.op is None and step.name in per_call_names:
+        if step.per_call:
             once += step.cycles
         elif step.phase is Phase.UPDATE:
             update += step.cycles

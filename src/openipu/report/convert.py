@@ -118,6 +118,7 @@ def _convert_steps(steps: tuple[PlannedStep, ...]) -> StepColumns:
         flops=pick("flops"),
         op=np.array([-1 if step.op is None else step.op for step in steps], dtype=np.int64),
         repeats=pick("repeats"),
+        per_call=pick("per_call"),
         ipu=pick("ipu"),
         stage=pick("stage"),
     )

@@ -73,6 +73,7 @@ class StepColumns:
     flops: Integers
     op: Integers
     repeats: Integers
+    per_call: Integers  # 1: once a call, where others run once a micro-batch or update
     ipu: Integers
     stage: Integers
 

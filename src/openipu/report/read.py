@@ -132,10 +132,10 @@ def _read_ops(connection: sqlite3.Connection, lines: dict[int, LineRecord]) -> I
 
 def _read_steps(connection: sqlite3.Connection) -> StepColumns:
     rows = connection.execute("SELECT * FROM steps ORDER BY id").fetchall()
-    columns = list(zip(*rows, strict=True)) or [()] * 12
-    _, kind, name, phase, cycles, tiles, moved_bytes, flops, op, repeats, ipu, stage = columns
+    columns = list(zip(*rows, strict=True)) or [()] * 13
+    _, kind, name, phase, cycles, tiles, moved_bytes, flops, op, repeats, per_call, ipu, stage = columns
     whole = [np.array(column, dtype=np.int64) for column in (tiles, moved_bytes, flops)]
-    rest = [np.array(column, dtype=np.int64) for column in (repeats, ipu, stage)]
+    rest = [np.array(column, dtype=np.int64) for column in (repeats, per_call, ipu, stage)]
     ops = np.array([-1 if entry is None else entry for entry in op], dtype=np.int64)
     return _make(StepColumns, kind, name, phase, np.array(cycles, dtype=np.float64), *whole, ops, *rest)
 

@@ -9,11 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from openipu.machine import Provenance, System
 from openipu.report.convert import build_profile
-from openipu.report.profile import UPDATE_PHASE, CulpritRecord, FitRecord, OpRecord, Profile, TimingRecord
+from openipu.report.profile import CulpritRecord, FitRecord, OpRecord, Profile, TimingRecord
 
 if TYPE_CHECKING:
     from openipu.plan.types import Plan
@@ -148,27 +146,12 @@ def share_of_peak(op: OpRecord, element_bytes: int | None, system: System) -> fl
 
 
 def _weigh_steps(profile: Profile) -> list[float]:
-    """Cycles of each step in one call.
-
-    Streams of the program itself may run once a call and not once a micro-batch: the timing leaves them out of
-    `micro_cycles` and `update_cycles`, which tells how much of the streams that is.
-    """
-    steps, timing = profile.steps, profile.timing
-    in_update = np.array([phase == UPDATE_PHASE for phase in steps.phase], dtype=bool)
-    streams = np.array([kind == "host" for kind in steps.kind], dtype=bool) & (steps.op < 0)
-    weighted = np.zeros(len(steps))
-    for chosen, once_each, phase in (
-        (in_update, timing.update_cycles, UPDATE_PHASE),
-        (~in_update, timing.micro_cycles, "forward"),
-    ):
-        executions = profile.executions(phase)
-        weighted[chosen] = steps.cycles[chosen] * executions
-        host = chosen & streams
-        host_cycles = float(steps.cycles[host].sum())
-        per_call = min(max(float(steps.cycles[chosen].sum()) - once_each, 0.0), host_cycles)
-        if host_cycles:
-            weighted[host] *= ((host_cycles - per_call) * executions + per_call) / (host_cycles * executions)
-    return [float(cycles) for cycles in weighted]
+    """Cycles of each step in one call."""
+    steps = profile.steps
+    return [
+        float(cycles) * (1 if per_call else profile.executions(phase))
+        for cycles, per_call, phase in zip(steps.cycles, steps.per_call, steps.phase, strict=True)
+    ]
 
 
 def _split_memory(profile: Profile) -> tuple[MemoryShare, ...]:

@@ -120,7 +120,7 @@ def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
     steps = profile.steps
     ops = (None if op < 0 else op for op in steps.op.tolist())
     columns = (steps.cycles, steps.tiles, steps.moved_bytes, steps.flops)
-    rest = (steps.repeats, steps.ipu, steps.stage)
+    rest = (steps.repeats, steps.per_call, steps.ipu, steps.stage)
     return zip(
         range(len(steps)),
         steps.kind,

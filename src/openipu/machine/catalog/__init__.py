@@ -168,7 +168,7 @@ def _build_system(name: str, tables: _Tables, targets: Mapping[str, Target], whe
     chip = values.pop("target")
     if chip not in targets:
         raise TargetError(f"{where}: [{name}] names the unknown target {chip!r}. Known: {', '.join(targets)}.")
-    for key in ("ipus", "ipus_per_board", "host_bytes_per_second"):
+    for key in ("ipus", "ipus_per_board", "host_bytes_per_second", "stream_bytes_per_second"):
         if values[key] <= 0:
             raise TargetError(f"{where}: [{name}] {key} must be above zero.")
     return System(name=name, target=targets[chip], sources=sources, **values)

@@ -1,0 +1,65 @@
+"""Which line of the user's own code is running.
+
+In: the Python stack. Out: a `SourceLine`: the innermost frame that belongs neither to torch nor to openipu.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+
+import torch
+
+from openipu.graph import SourceLine
+
+_internal_prefixes: list[str] = [
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+]
+_internal_files = {contextlib.__file__, functools.__file__}
+# Code that Python itself made up. "<string>" is also what `python -c` runs, so it counts when there is nothing else.
+_generated_names = ("<frozen ", "<eval_with_key>", "<__array_function__")
+_is_internal: dict[CodeType, bool] = {}
+
+
+def register_internal_directory(directory: str) -> None:
+    """Front ends name their own folder, so that an error points to their user and not to them."""
+    prefix = os.path.abspath(directory) + os.sep
+    if prefix not in _internal_prefixes:
+        _internal_prefixes.append(prefix)
+        _is_internal.clear()
+
+
+def find_user_line() -> SourceLine | None:
+    """The innermost line of user code on the stack."""
+    frame: FrameType | None = sys._getframe(1)
+    generated: FrameType | None = None
+    while frame is not None:
+        code = frame.f_code
+        internal = _is_internal.get(code)
+        if internal is None:
+            internal = _is_internal[code] = _judge_file(code.co_filename)
+        if not internal:
+            if code.co_filename != "<string>":
+                return _describe_frame(frame)
+            generated = generated or frame
+        frame = frame.f_back
+    return _describe_frame(generated) if generated is not None else None
+
+
+def quote_line(line: SourceLine) -> str:
+    """Where it is and what stands there: the end of an error message."""
+    text = linecache.getline(line.file, line.line).strip()
+    return f"\n  at {line}" + (f": {text}" if text else "")
+
+
+def _judge_file(file: str) -> bool:
+    return file.startswith((*_internal_prefixes, *_generated_names)) or file in _internal_files
+
+
+def _describe_frame(frame: FrameType) -> SourceLine:
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

@@ -1,0 +1,226 @@
+"""Captures a model: the user's forward runs exactly once, and a `Program` comes out.
+
+In: a model (weights may be on the meta device), one micro-batch, an optimizer's structure. Out: a `Program`. Parameters
+are never read; the model is left as it was, whatever forward raises.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from openipu.capture.active import ActiveCapture, is_capturing, set_active
+from openipu.capture.arguments import ArgumentTwins, make_argument_twins
+from openipu.capture.functional import finish_graph, make_functional
+from openipu.capture.losses import choose_loss
+from openipu.capture.modes import IpuMode
+from openipu.capture.notes import NoteKeeper
+from openipu.capture.optimizers import list_hyper_parameters
+from openipu.capture.recorder import Recorder
+from openipu.capture.results import Result, Trace, collect_results
+from openipu.capture.torch_private import (
+    pose_as_compiling,
+    provide_ipu_device_module,
+    relax_checkpoint_checks,
+    run_backward,
+    run_compiled_models_eagerly,
+    skip_distribution_checks,
+)
+from openipu.capture.twins import ModelTwins
+from openipu.capture.updates import CapturedUpdate, TrainedParameter, capture_update
+from openipu.errors import CaptureError, LossError, OptionError
+from openipu.graph import (
+    NOTE,
+    Graph,
+    GraphInput,
+    GraphOutput,
+    InputKind,
+    Note,
+    OptimizerSpec,
+    OutputKind,
+    Program,
+    note_of,
+)
+
+_WRITTEN_KINDS = {
+    InputKind.BUFFER: OutputKind.BUFFER,
+    InputKind.INPUT: OutputKind.INPUT,
+    InputKind.PARAMETER: OutputKind.PARAMETER,
+}
+_capture_lock = threading.Lock()
+
+
+def capture_program(
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    training: bool,
+    optimizer: OptimizerSpec | None,
+    name: str,
+) -> Program:
+    """Run forward once on meta tensors that claim to live on "ipu:0", and record what it does."""
+    if is_capturing():
+        raise CaptureError("A model cannot be compiled inside the forward of another: call it as a plain module there.")
+    root = _find_module(model)
+    _check_training(root, training, optimizer)
+    # The model and some flags of torch are changed for the while: one capture at a time, whatever thread it is in.
+    # Tensors made in inference mode could not be differentiated.
+    with _capture_lock, torch.inference_mode(False):
+        return _capture(model, root, tuple(args), kwargs, optimizer if training else None, name)
+
+
+def _capture(
+    model: Callable[..., Any],
+    root: nn.Module | None,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    optimizer: OptimizerSpec | None,
+    name: str,
+) -> Program:
+    twins = ModelTwins(root)
+    _check_spec(optimizer, twins)
+    arguments = make_argument_twins(model, args, kwargs)
+    notes = NoteKeeper(root)
+    recorder = Recorder(notes.make_note)
+    inputs = _add_inputs(recorder, twins, arguments)
+    capture = ActiveCapture(recorder, notes)
+    trace = _trace(model, arguments, twins, capture, training=optimizer is not None)
+    twins.check_unchanged()
+    results, tree = collect_results(trace, capture)
+    micro = _build_graph(recorder, inputs, results)
+    update = None if optimizer is None else _capture_update(optimizer, twins, trace)
+    return Program(
+        name=name,
+        micro=micro,
+        update=None if update is None else update.graph,
+        constants=dict(recorder.constants),
+        output_tree=tree,
+        hyper_parameters=() if optimizer is None else list_hyper_parameters(optimizer),
+        state_slots=() if update is None else update.state_slots,
+        unused_parameters=tuple(key for key, gradient in trace.gradients.items() if gradient is None),
+        warnings=tuple(capture.warnings),
+    )
+
+
+def _find_module(model: Callable[..., Any]) -> nn.Module | None:
+    """The module whose parameters are captured: the model, or the one whose method it is."""
+    if isinstance(model, nn.Module):
+        return model
+    owner = getattr(model, "__self__", None)
+    return owner if isinstance(owner, nn.Module) else None
+
+
+def _check_training(root: nn.Module | None, training: bool, optimizer: OptimizerSpec | None) -> None:
+    if not training:
+        return
+    if root is None:
+        raise CaptureError("Only a torch.nn.Module can be trained: a plain function has no parameters. Wrap it in one.")
+    if optimizer is None:
+        raise OptionError("Training needs an optimizer: describe one with describe_optimizer(torch.optim.SGD(...)).")
+
+
+def _check_spec(optimizer: OptimizerSpec | None, twins: ModelTwins) -> None:
+    if optimizer is None:
+        return
+    unknown = [name for group in optimizer.groups for name in group.parameters if name not in twins.parameters]
+    if unknown:
+        raise OptionError(
+            f"The optimizer updates {', '.join(unknown[:5])}, which the model does not have. "
+            "Describe the optimizer with the names of model.named_parameters()."
+        )
+
+
+def _add_inputs(recorder: Recorder, twins: ModelTwins, arguments: ArgumentTwins) -> list[GraphInput]:
+    """Placeholders for all parameters, buffers and inputs, used or not."""
+    found: list[GraphInput] = []
+
+    def add(kind: InputKind, name: str, tensor: torch.Tensor, index: int = -1) -> None:
+        readable = "".join(letter if letter.isalnum() else "_" for letter in name)
+        node = recorder.add_placeholder(f"{kind.value}_{readable}", tensor)
+        owner = "" if kind is InputKind.INPUT else name.rpartition(".")[0]
+        node.meta[NOTE] = Note(module=owner)
+        found.append(GraphInput(node.name, kind, name, tuple(tensor.shape), tensor.dtype, index))
+
+    for name, parameter in twins.parameters.items():
+        add(InputKind.PARAMETER, name, parameter)
+    for name, buffer in twins.buffers.items():
+        add(InputKind.BUFFER, name, buffer)
+    for entry in arguments.inputs:
+        add(InputKind.INPUT, entry.name, entry.twin, entry.index)
+    return found
+
+
+def _trace(
+    model: Callable[..., Any], arguments: ArgumentTwins, twins: ModelTwins, capture: ActiveCapture, training: bool
+) -> Trace:
+    """Forward, the choice of the loss, and backward, with everything put back afterwards."""
+    with ExitStack() as stack:
+        stack.enter_context(twins)
+        for hook in (
+            nn.modules.module.register_module_forward_pre_hook(capture.notes.enter_module),
+            nn.modules.module.register_module_forward_hook(capture.notes.leave_module, always_call=True),
+        ):
+            stack.callback(hook.remove)
+        stack.enter_context(pose_as_compiling())
+        stack.enter_context(relax_checkpoint_checks())
+        stack.enter_context(provide_ipu_device_module())
+        stack.enter_context(skip_distribution_checks())
+        stack.enter_context(run_compiled_models_eagerly())
+        stack.enter_context(torch.set_grad_enabled(training))
+        stack.callback(set_active, None)
+        set_active(capture)
+        stack.enter_context(capture.recorder)
+        stack.enter_context(IpuMode(capture, twins.by_id))
+        output = model(*arguments.args, **arguments.kwargs)
+        if not training:
+            return Trace(output, None, {})
+        loss = choose_loss(capture.losses, capture.recorder)
+        capture.notes.start_backward(note_of(capture.recorder.node_of(loss)))
+        leaves = {name: twin for name, twin in twins.parameters.items() if twin.requires_grad}
+        gradients = run_backward(loss, torch.ones_like(loss), list(leaves.values()))
+        return Trace(output, loss, dict(zip(leaves, gradients, strict=True)))
+
+
+def _build_graph(recorder: Recorder, inputs: list[GraphInput], results: list[Result]) -> Graph:
+    """The functional micro graph with its signature; what was written in place is returned behind the rest."""
+    nodes = tuple(recorder.node_of(result.tensor) for result in results)
+    signature = [
+        *inputs,
+        *(
+            GraphInput(key, InputKind.CONSTANT, key, tuple(tensor.shape), tensor.dtype)
+            for key, tensor in recorder.constants.items()
+        ),
+    ]
+    functional = make_functional(recorder.graph, nodes)
+    outputs = [
+        GraphOutput(entry.kind, entry.name, tuple(entry.tensor.shape), entry.tensor.dtype, entry.index)
+        for entry in results
+    ]
+    returned: list[fx.Node] = list(functional.results)
+    for entry in signature:
+        kind = _WRITTEN_KINDS.get(entry.kind)
+        value = functional.written.get(entry.node)
+        if kind is not None and value is not None:
+            outputs.append(GraphOutput(kind, entry.name, entry.shape, entry.dtype))
+            returned.append(value)
+    return Graph(finish_graph(functional, tuple(returned)), tuple(signature), tuple(outputs))
+
+
+def _capture_update(optimizer: OptimizerSpec, twins: ModelTwins, trace: Trace) -> CapturedUpdate:
+    trained = {
+        name: TrainedParameter(name, tuple(twin.shape), twin.dtype)
+        for name, twin in twins.parameters.items()
+        if trace.gradients.get(name) is not None
+    }
+    if not any(name in trained for group in optimizer.groups for name in group.parameters):
+        raise LossError(
+            "No parameter that the optimizer holds gets a gradient from the loss. "
+            "Check that the optimizer was made from this model's parameters, and that they take part in forward."
+        )
+    return capture_update(optimizer, trained)

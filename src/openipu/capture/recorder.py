@@ -1,0 +1,267 @@
+"""Records ATen calls on meta tensors into an FX graph, below autograd: forward and backward alike.
+
+In: every dispatched op while the mode is on. Out: `graph`, with `meta["val"]` and `meta["note"]` on each node, and
+`constants`, the host tensors that the user moved to the IPU. Ops on host tensors alone run at once, on the host.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from openipu.capture import failures
+from openipu.capture.substitutes import make_ctc_results
+from openipu.capture.torch_private import TorchDispatchMode, bypass_function_modes, pause_recording, storage_key
+from openipu.errors import InternalError
+from openipu.graph import NOTE, Note
+
+aten = torch.ops.aten
+META = torch.device("meta")
+CPU = torch.device("cpu")
+
+# Ops that only exist to bring a value to the host.
+_HOST_READS = {
+    aten._local_scalar_dense.default: "item()",
+    aten.equal.default: "torch.equal()",
+    aten.is_nonzero.default: "bool()",
+}
+
+
+_CTC = (aten._ctc_loss.default, aten._ctc_loss.Tensor)
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """One recording."""
+
+    def __init__(self, make_note: Callable[[], Note]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = fx.Graph()
+        self.constants: dict[str, torch.Tensor] = {}  # by placeholder
+        self._make_note = make_note
+        self._nodes: dict[int, fx.Node] = {}  # by id of the tensor
+        self._kept: list[torch.Tensor] = []  # keeps ids and storages from being used again; meta tensors hold no memory
+        self._by_storage: dict[int, list[tuple[torch.Tensor, fx.Node]]] = {}
+        self._scalars: dict[tuple[int, int], torch.Tensor] = {}  # by id and version
+        self._last_placeholder: fx.Node | None = None
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nobody compiles a recording with dynamo; without this, torch wraps each dispatch in a guard against it."""
+        return False
+
+    def add_placeholder(self, name: str, tensor: torch.Tensor) -> fx.Node:
+        """A graph input that stands for `tensor`."""
+        with bypass_function_modes():
+            first = next(iter(self.graph.nodes), None)
+            if self._last_placeholder is not None:
+                with self.graph.inserting_after(self._last_placeholder):
+                    node = self.graph.placeholder(name)
+            elif first is not None:
+                with self.graph.inserting_before(first):
+                    node = self.graph.placeholder(name)
+            else:
+                node = self.graph.placeholder(name)
+            self._last_placeholder = node
+            self._bind(tensor, node)
+        return node
+
+    def lift_constant(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A host tensor becomes a constant of the program, as it is now."""
+        with bypass_function_modes(), pause_recording():
+            twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
+            node = self.add_placeholder(f"constant_{len(self.constants)}", twin)
+            self.constants[node.name] = tensor.detach().clone()
+        return twin
+
+    def _lift_scalar(self, tensor: torch.Tensor) -> torch.Tensor:
+        """As `lift_constant`, once for each value: the user cannot reach the twin, so it can be shared."""
+        key = (id(tensor), 0 if tensor.is_inference() else tensor._version)
+        if key not in self._scalars:
+            self._scalars[key] = self.lift_constant(tensor)
+            self._kept.append(tensor)
+        return self._scalars[key]
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Is this a tensor of this recording?"""
+        return id(tensor) in self._nodes
+
+    def node_of(self, tensor: torch.Tensor) -> fx.Node:
+        """The node that made the tensor."""
+        node = self._nodes.get(id(tensor))
+        if node is None:
+            node = self._find_by_geometry(tensor)
+        if node is None:
+            raise InternalError(
+                failures.locate(
+                    f"Capture lost track of a tensor of shape {list(tensor.shape)} on {tensor.device}. "
+                    "This is a defect of openipu: please report it with the line below. "
+                    "A tensor kept from an earlier call of the model gives the same error: clear such caches first."
+                )
+            )
+        return node
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        with bypass_function_modes():
+            return self._dispatch(func, args, dict(kwargs or {}))
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors = _collect_tensors(args, kwargs)
+        device = kwargs.get("device")
+        reads_ipu = any(tensor.is_meta for tensor in tensors)
+        if not reads_ipu and not (device is not None and device.type == "meta"):
+            return func(*args, **kwargs)
+        _check_static(func, args, kwargs, device, reads_ipu)
+        if func is aten._to_copy.default and not reads_ipu:
+            return self.lift_constant(func(*args, **{**kwargs, "device": CPU}))
+        args, kwargs = self._replace_host_tensors(func, args, kwargs, tensors)
+        func, args = _show_batch_norm_mutation(func, args)
+        return self._record(func, args, kwargs, _run_on_meta(func, args, kwargs))
+
+    def _replace_host_tensors(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Scalars of the host and the source of a copy become constants; anything larger is the user's mistake."""
+        strays = {id(tensor): tensor for tensor in tensors if not tensor.is_meta}
+        if not strays:
+            return args, kwargs
+        written = {id(tensor) for tensor in find_written(func, args, kwargs)}
+        lifted: dict[int, torch.Tensor] = {}
+        for key, tensor in strays.items():
+            if key not in written and func is aten.copy_.default:
+                lifted[key] = self.lift_constant(tensor)
+            elif key not in written and tensor.dim() == 0:
+                lifted[key] = self._lift_scalar(tensor)
+            else:
+                raise failures.refuse_stray_tensor(tensor, func)
+        replaced = pytree.tree_map_only(torch.Tensor, lambda tensor: lifted.get(id(tensor), tensor), (args, kwargs))
+        return replaced[0], replaced[1]
+
+    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        node = self.graph.call_function(
+            func,
+            tuple(self._argument(argument) for argument in args),
+            {name: self._argument(argument) for name, argument in kwargs.items()},
+        )
+        note = self._make_note()
+        node.meta[NOTE] = note
+        if isinstance(result, torch.Tensor):
+            self._bind(result, node)
+        elif isinstance(result, list | tuple):
+            node.meta["val"] = result
+            for index, item in enumerate(result):
+                if isinstance(item, torch.Tensor):
+                    getter = self.graph.call_function(operator.getitem, (node, index))
+                    getter.meta[NOTE] = note
+                    self._bind(item, getter)
+        return result
+
+    def _bind(self, tensor: torch.Tensor, node: fx.Node) -> None:
+        self._nodes[id(tensor)] = node
+        self._kept.append(tensor)
+        self._by_storage.setdefault(storage_key(tensor), []).append((tensor, node))
+        node.meta["val"] = tensor
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.node_of(value)
+        if isinstance(value, torch.Size):
+            return list(value)
+        if isinstance(value, list | tuple):
+            return type(value)(self._argument(item) for item in value)
+        return value
+
+    def _find_by_geometry(self, tensor: torch.Tensor) -> fx.Node | None:
+        """`nn.Parameter(t)` and the like make a new Python tensor over known memory without any op."""
+        for known, _ in reversed(self._by_storage.get(storage_key(tensor), ())):
+            same_place = known.stride() == tensor.stride() and known.storage_offset() == tensor.storage_offset()
+            if same_place and known.shape == tensor.shape and known.dtype == tensor.dtype:
+                node = self._nodes[id(known)]
+                self._nodes[id(tensor)] = node
+                self._kept.append(tensor)
+                return node
+        return None
+
+
+def find_written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments that the op changes in place, as its schema says."""
+    written: list[Any] = []
+    if not func._schema.is_mutable:
+        return written
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        written.extend(value if isinstance(value, list | tuple) else [value])
+    return [value for value in written if value is not None]
+
+
+def _collect_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found.extend(item for item in value if isinstance(item, torch.Tensor))
+    return found
+
+
+def _check_static(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device | None, reads_ipu: bool
+) -> None:
+    """A static graph has no values on the host and no shapes that depend on data."""
+    if func in _HOST_READS:
+        raise failures.refuse_host_read(_HOST_READS[func])
+    if device is not None and device.type != "meta":
+        raise failures.refuse_move_to_host(f'.to("{device}")')
+    if func is aten.copy_.default and not args[0].is_meta:
+        raise failures.refuse_move_to_host("copy_() into a CPU tensor")
+    if torch.Tag.dynamic_output_shape in func.tags and reads_ipu:
+        # Indexing carries the tag, yet only masks make its shape depend on data.
+        masks = (torch.bool, torch.uint8)
+        is_index = func in (aten.index.Tensor, aten._unsafe_index.Tensor)
+        if func in _CTC and make_ctc_results(func, args) is not None:
+            return
+        if not is_index or any(index is not None and index.dtype in masks for index in args[1]):
+            raise failures.refuse_dynamic_shape(func)
+
+
+def _show_batch_norm_mutation(func: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The schema of `native_batch_norm` hides that it updates the running statistics: use those that say so."""
+    if func is not aten.native_batch_norm.default:
+        return func, args
+    tensor, weight, bias, mean, variance, training, momentum, epsilon = args
+    if not training:
+        return (
+            aten._native_batch_norm_legit_no_training.default,
+            (tensor, weight, bias, mean, variance, momentum, epsilon),
+        )
+    if mean is None:
+        return aten._native_batch_norm_legit.no_stats, (tensor, weight, bias, True, momentum, epsilon)
+    return aten._native_batch_norm_legit.default, args
+
+
+def _run_on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Shapes of the results. An op without a meta kernel is run once on zeros of the host."""
+    if func in _CTC:
+        return make_ctc_results(func, args)
+    try:
+        return func(*args, **kwargs)
+    except NotImplementedError as error:
+        if func._schema.is_mutable:
+            raise failures.refuse_unsupported(func) from error
+    on_host = {**kwargs, "device": CPU} if kwargs.get("device") is not None else kwargs
+    zeros = pytree.tree_map_only(torch.Tensor, lambda t: torch.zeros(t.shape, dtype=t.dtype), (args, on_host))
+    try:
+        result = func(*zeros[0], **zeros[1])
+    except NotImplementedError as error:
+        raise failures.refuse_unsupported(func) from error
+    return pytree.tree_map_only(
+        torch.Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=META), result
+    )

@@ -1,0 +1,151 @@
+"""Every torch API that capture needs and torch does not promise to keep: nothing else here may know them.
+
+In: nothing. Out: small typed functions and context managers; when a torch release moves something, it moves here.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import torch
+import torch.utils.checkpoint as checkpoint
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+__all__ = [
+    "DynamicOutputShapeException",
+    "OpOverload",
+    "TorchDispatchMode",
+    "bypass_function_modes",
+    "pause_recording",
+    "pose_as_compiling",
+    "provide_ipu_device_module",
+    "read_backward_sequence",
+    "read_next_sequence",
+    "relax_checkpoint_checks",
+    "run_backward",
+    "run_compiled_models_eagerly",
+    "skip_distribution_checks",
+    "storage_key",
+    "unwrap_compiled",
+]
+
+
+def bypass_function_modes() -> AbstractContextManager[None]:
+    """Tensors answer for themselves: ops sent by the autograd engine arrive with the function modes still on."""
+    return torch._C.DisableTorchFunction()
+
+
+def pause_recording() -> AbstractContextManager[None]:
+    """Inside, ops run without being dispatched to any mode."""
+    return cast("AbstractContextManager[None]", _disable_current_modes())
+
+
+def read_next_sequence() -> int:
+    """The number that the next autograd node of this thread will get."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+def read_backward_sequence() -> int | None:
+    """The number of the autograd node that is being evaluated, if any."""
+    node = torch._C._current_autograd_node()
+    return None if node is None else int(node._sequence_nr())
+
+
+def run_backward(
+    loss: torch.Tensor, seed: torch.Tensor, leaves: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor | None, ...]:
+    """Gradients of `leaves`, None where none arrives.
+
+    `torch.autograd.grad` would take the function modes off around a user's own `backward`.
+    """
+    found = torch.autograd.graph._engine_run_backward(
+        (loss,), (seed,), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
+    )
+    return tuple(cast("Sequence[torch.Tensor | None]", found))
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """The same number for tensors that share memory, while one of them lives."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+@contextmanager
+def pose_as_compiling() -> Iterator[None]:
+    """Libraries ask `torch.compiler.is_compiling()` to avoid branches on data: just what a static graph needs."""
+    before = torch.compiler._is_compiling_flag
+    torch.compiler._is_compiling_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
+
+
+@contextmanager
+def skip_distribution_checks() -> Iterator[None]:
+    """The argument checks of `torch.distributions` read values."""
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+
+
+def unwrap_compiled(model: Callable[..., Any]) -> Callable[..., Any]:
+    """The user's own module inside `torch.compile(module)`."""
+    inner = getattr(model, "_orig_mod", model)
+    return inner if callable(inner) else model
+
+
+@contextmanager
+def run_compiled_models_eagerly() -> Iterator[None]:
+    """What the user wrapped in `torch.compile` runs as plain Python. Without dynamo loaded, nothing is wrapped."""
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with warnings.catch_warnings(), torch.compiler.set_stance("force_eager"):
+        warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are global hooks")
+        yield
+
+
+@contextmanager
+def relax_checkpoint_checks() -> Iterator[None]:
+    """`torch.utils.checkpoint` compares devices seen above and below the function mode, which differ by design."""
+    checks = checkpoint._allowed_determinism_checks_to_fns
+    before = checks["default"]
+    checks["default"] = checks["none"]
+    try:
+        yield
+    finally:
+        checks["default"] = before
+
+
+@contextmanager
+def provide_ipu_device_module() -> Iterator[None]:
+    """`torch.random.fork_rng` and checkpointing look up `torch.<device type>`: there is one while capturing."""
+    if hasattr(torch, "ipu"):
+        yield
+        return
+    module: Any = SimpleNamespace(
+        is_available=lambda: True,
+        device_count=lambda: 1,
+        current_device=lambda: 0,
+        is_initialized=lambda: False,
+        _is_in_bad_fork=lambda: False,
+        synchronize=lambda *args: None,
+        get_rng_state=lambda *args: torch.empty(0, dtype=torch.uint8, device="cpu"),
+        set_rng_state=lambda *args: None,
+        get_amp_supported_dtype=lambda: [torch.float16],
+    )
+    torch.ipu = module  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del torch.ipu  # type: ignore[attr-defined]

@@ -1,0 +1,147 @@
+"""Weights live twice, on the host and on the device, and the host's copy is refreshed when somebody looks at it.
+
+In: a user's model and the executor that trains it. Out: the same model object, whose class is a generated
+`Poptorch<Class>`, and whose parameters and buffers ask the executor for fresh values on access. `unwrap_model` undoes
+it.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from poptorch.errors import createPoptorchError
+
+ALREADY_WRAPPED = (
+    "Model has already been wrapped in 'poptorch.trainingModel'. "
+    "Call model.destroy() on the model to unwrap before wrapping again."
+)
+
+
+class WeightOwner(Protocol):
+    """What holds the device's copy of weights."""
+
+    host_weights_version: int  # rises with each copy to the host
+
+    def copyWeightsToHostIfNeeded(self) -> bool: ...
+
+    def destroy(self) -> None: ...
+
+
+class _SyncedTensor:
+    """Mixed into the class of a parameter or buffer: every torch function on it refreshes the host's copy first."""
+
+    _poptorch_owner: WeightOwner
+    _poptorch_plain: type[torch.Tensor]
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        for kind in (cls, *types):  # tensors of several executors may meet, and only one of them is asked
+            if issubclass(kind, _SyncedTensor):
+                kind._poptorch_owner.copyWeightsToHostIfNeeded()
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._call_as_plain("__reduce_ex__", protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self._call_as_plain("__deepcopy__", memo)
+
+    def __repr__(self) -> str:
+        return str(self._call_as_plain("__repr__"))
+
+    def _call_as_plain(self, method: str, *arguments: Any) -> Any:
+        """Copies, pickles and texts are those of the plain class: they need no poptorch."""
+        synced = type(self)
+        synced._poptorch_owner.copyWeightsToHostIfNeeded()
+        self.__class__ = synced._poptorch_plain  # type: ignore[assignment]
+        try:
+            return getattr(self, method)(*arguments)
+        finally:
+            self.__class__ = synced
+
+
+class _WrappedModel:
+    """Mixed into the class of a user's model while an executor trains it."""
+
+    _poptorch_owner: WeightOwner
+    _poptorch_plain: type[nn.Module]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("_parameters", "_buffers", "forward"):
+            object.__getattribute__(self, "_poptorch_owner").copyWeightsToHostIfNeeded()
+        return super().__getattribute__(name)
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Refresh the host's weights if training changed them since; says whether it did."""
+        return self._poptorch_owner.copyWeightsToHostIfNeeded()
+
+    def destroy(self) -> None:
+        """Give the model its own class back and free what was compiled."""
+        owner = self._poptorch_owner
+        owner.destroy()
+        if isinstance(self, _WrappedModel):  # an executor that never compiled leaves the model wrapped
+            unwrap_model(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self.copyWeightsToHostIfNeeded()
+        reduced: Any = super().__reduce_ex__(protocol)
+        rebuild = copyreg._reconstructor  # type: ignore[attr-defined]  # pickle refuses another class from __newobj__
+        return (rebuild, (self._poptorch_plain, object, None), *reduced[2:])
+
+
+def is_wrapped(model: object) -> bool:
+    return isinstance(model, _WrappedModel)
+
+
+def wrap_model(model: nn.Module, owner: WeightOwner) -> None:
+    """Change the classes of a model, its parameters and its buffers, in place."""
+    if is_wrapped(model):
+        raise RuntimeError(ALREADY_WRAPPED)
+    parameters, buffers = list(model.parameters()), list(model.buffers())
+    for name, buffer in model.named_buffers():
+        if isinstance(buffer, _SyncedTensor):
+            raise RuntimeError(ALREADY_WRAPPED)
+        if type(buffer) is not torch.Tensor:
+            raise createPoptorchError(
+                f"All buffers must be an instance of torch.Tensor (Got {type(buffer)} for {name}): "
+                "register a plain tensor instead."
+            )
+    if any(isinstance(parameter, _SyncedTensor) for parameter in parameters):
+        raise RuntimeError(ALREADY_WRAPPED)
+    classes: dict[type, type] = {}
+    for tensor in (*parameters, *buffers):
+        plain = type(tensor)
+        if plain not in classes:
+            body = {"_poptorch_owner": owner, "_poptorch_plain": plain}
+            classes[plain] = type(f"Poptorch{plain.__name__}", (_SyncedTensor, plain), body)
+        tensor.__class__ = classes[plain]
+    plain_model = type(model)
+    body = {"_poptorch_owner": owner, "_poptorch_plain": plain_model, "__module__": plain_model.__module__}
+    model.__class__ = type(f"Poptorch{plain_model.__name__}", (_WrappedModel, plain_model), body)
+
+
+def unwrap_model(model: Any) -> None:
+    """Give a model, its parameters and its buffers their own classes back."""
+    if is_wrapped(model):
+        model.__class__ = model._poptorch_plain
+    for tensor in (*model.parameters(), *model.buffers()):
+        if isinstance(tensor, _SyncedTensor):
+            tensor.__class__ = tensor._poptorch_plain  # type: ignore[assignment]
+
+
+def find_owners(tensors: Iterable[torch.Tensor]) -> list[WeightOwner]:
+    """The executors that train any of these tensors."""
+    owners: list[WeightOwner] = []
+    for tensor in tensors:
+        owner = getattr(type(tensor), "_poptorch_owner", None)
+        if owner is not None and owner not in owners:
+            owners.append(owner)
+    return owners

@@ -6,10 +6,11 @@ Out: a `Compiled`: the captured `Program`, its `Plan`, and an `Executable` that 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from openipu.machine import System, resolve_system
 from openipu.plan import Plan, plan_program
 from openipu.report import write_profile
 from openipu.run import Executable, split_micro_batch
+from openipu.session_log import log
 
 Progress = Callable[[int], None]  # percent done
+
+_logger = logging.getLogger("openipu")
 
 
 @dataclass(eq=False)
@@ -38,18 +42,6 @@ class Compiled:
     @property
     def name(self) -> str:
         return self.program.name
-
-
-@dataclass
-class SessionLog:
-    """What this process compiled, in order: the summary at the end of `openipu run` reads it."""
-
-    compiled: list[Compiled] = field(default_factory=list)
-    profile_root: Path | None = None  # where every program's profile goes, if anywhere
-    system: System | None = None  # overrides the default system
-
-
-log = SessionLog()
 
 
 def plan_model(
@@ -101,13 +93,39 @@ def compile_model(
             model, args, kwargs, options=options, optimizer=optimizer, system=system, name=name, progress=progress
         )
         executable = Executable(program, options)
-        directory = profile_directory or (log.profile_root / program.name if log.profile_root else None)
+        directory = profile_directory or _choose_directory(program.name)
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         if directory is not None:
             write_profile(plan, directory)
         progress(100)
     log.compiled.append(compiled)
+    if not plan.fit.fits:
+        _logger.warning("%s", describe_misfit(plan))
     return compiled
+
+
+def describe_misfit(plan: Plan) -> str:
+    """One paragraph for a program that is too large: how much, where, and what fills the fullest tile."""
+    fit = plan.fit
+    largest = ", ".join(f"{culprit.name} ({culprit.bytes_on_tile:,} B)" for culprit in fit.culprits[:3])
+    return (
+        f"{plan.name} would not fit {plan.system.target.name}: {fit.tiles_over:,} tiles are over their "
+        f"{fit.limit_bytes:,} bytes, by {fit.bytes_over:,} bytes in all. The fullest, tile {fit.peak_tile}, needs "
+        f"{fit.peak_bytes:,} bytes, most of them for {largest}. The program still runs on this host. "
+        "Try a smaller micro-batch, half precision, or a lower available-memory proportion."
+    )
+
+
+def _choose_directory(name: str) -> Path | None:
+    """Where the command line wants this program's profile. A second program of the same name gets a number."""
+    if log.profile_root is None:
+        return None
+    taken = {compiled.profile_directory for compiled in log.compiled}
+    directory, number = log.profile_root / name, 1
+    while directory in taken:
+        number += 1
+        directory = log.profile_root / f"{name}-{number}"
+    return directory
 
 
 def choose_system(system: System | str | None) -> System:

@@ -1,0 +1,59 @@
+# Every target sets up what it needs by itself. The two to know: make demo, make test.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.ready-docs
+TORCH := torch==2.13.0
+CONSTRAINTS := -c constraints.txt
+
+PLANNED := resnet50 bert_base bert_large gpt2_small vit_base lstm cnn bert_base_training
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs wheel-test clean
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## train a digit classifier as an IPU program and write a report
+	$(BIN)/openipu run --profile demo-report examples/poptorch_mnist.py
+	@echo
+	@echo "Open the report of each program in a browser:"
+	@ls demo-report/*/report.html
+
+test: $(READY) lint ## lint, types, layers and all tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## ruff, mypy and the layers of the pipeline
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY) ## time of planning every example model, and of training steps against plain PyTorch
+	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)
+	$(BIN)/python bench/step.py
+
+docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
+	$(BIN)/python -m pytest tests/docs
+	$(BIN)/zensical build --strict
+	@echo "Open site/index.html."
+
+wheel-test: $(READY) ## build the wheel, install it into a clean environment, and use it there
+	.ci/wheel-test $(BIN)/python
+
+clean: ## remove everything that make has made
+	rm -rf $(VENV) build dist site .cache demo-report .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch comes first and setuptools before the project: an isolated build would install both again.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || python3 -m venv $(VENV)
+	$(PIP) install --quiet $(CONSTRAINTS) setuptools $(TORCH)
+	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[dev]"
+	touch $@
+
+$(DOCS_READY): $(READY)
+	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[docs]"
+	touch $@

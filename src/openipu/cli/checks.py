@@ -1,0 +1,134 @@
+"""The single checks of `openipu doctor`: each looks at one thing and returns a `Check`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from openipu import __version__
+from openipu.cli.front_ends import probe_front_ends
+from openipu.errors import OpenIpuError
+from openipu.machine import DEFAULT_SYSTEM, SYSTEM_VARIABLE, resolve_system
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_TORCH = (2, 13)
+OPTIONAL_PACKAGES = {
+    "transformers": "models of the examples; pip install 'openipu[hf]'",
+    "lightning": "only for your own Lightning scripts",
+    "scikit-learn": "data of the examples; pip install scikit-learn",
+}
+CACHE_VARIABLE = "XDG_CACHE_HOME"
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    GOOD = "good"
+    ABSENT = "absent"  # optional
+    BROKEN = "broken"  # essential
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at, and what to do about it."""
+
+    name: str
+    state: State
+    finding: str
+    remedy: str = ""
+
+
+def run_checks() -> tuple[Check, ...]:
+    """All checks, in the order of a reader's interest."""
+    checks = [check_python(), check_torch()]
+    checks += check_front_ends()
+    checks += [check_system(), check_compiler(), check_cache()]
+    checks += [check_package(name, purpose) for name, purpose in OPTIONAL_PACKAGES.items()]
+    return tuple(checks)
+
+
+def check_python(version: tuple[int, int] = sys.version_info[:2]) -> Check:
+    finding = f"{platform.python_version()} at {sys.executable}, openipu {__version__}"
+    if version < OLDEST_PYTHON:
+        return Check("python", State.BROKEN, finding, f"use Python {_join(OLDEST_PYTHON)} or newer")
+    return Check("python", State.GOOD, finding)
+
+
+def check_torch(find_version: Callable[[str], str] = importlib.metadata.version) -> Check:
+    """The version is read without importing; `check_front_ends` imports it."""
+    remedy = f"pip install 'torch>={_join(OLDEST_TORCH)}'"
+    try:
+        version = find_version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return Check("torch", State.BROKEN, "not installed", remedy)
+    numbers = tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit())
+    if numbers < OLDEST_TORCH:
+        return Check("torch", State.BROKEN, f"{version} is too old", remedy)
+    return Check("torch", State.GOOD, version)
+
+
+def check_front_ends() -> list[Check]:
+    checks = []
+    for front_end in probe_front_ends():
+        if front_end.works:
+            checks.append(Check(front_end.module, State.GOOD, f"{front_end.title}: {front_end.detail}"))
+        else:
+            remedy = "reinstall openipu; if that changes nothing, report this line"
+            checks.append(Check(front_end.module, State.BROKEN, front_end.detail, remedy))
+    return checks
+
+
+def check_system() -> Check:
+    chosen = os.environ.get(SYSTEM_VARIABLE)
+    origin = f"from the environment variable {SYSTEM_VARIABLE}" if chosen else "the built-in default"
+    try:
+        system = resolve_system()
+    except OpenIpuError as error:
+        remedy = f"unset {SYSTEM_VARIABLE} to have {DEFAULT_SYSTEM}, or correct it"
+        return Check("default system", State.BROKEN, str(error), remedy)
+    return Check("default system", State.GOOD, f"{system.name} ({system.description}), {origin}")
+
+
+def check_compiler() -> Check:
+    """Only the compiled tier needs one: the instant tier runs without."""
+    wanted = os.environ.get("CXX")
+    for candidate in (wanted, "g++", "clang++"):
+        path = shutil.which(candidate) if candidate else None
+        if path:
+            return Check("C++ compiler", State.GOOD, path)
+    finding = "none found: programs run in the instant tier only, which is the default"
+    return Check(
+        "C++ compiler", State.ABSENT, finding, "install g++ (Debian: apt-get install g++) for the compiled tier"
+    )
+
+
+def check_cache() -> Check:
+    directory = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache")
+    existing = next(path for path in (directory, *directory.parents) if path.exists())
+    try:
+        with tempfile.NamedTemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        finding = f"{directory} is not writable ({error.strerror}): nothing is kept between processes"
+        return Check("cache", State.ABSENT, finding, f"set {CACHE_VARIABLE} to a directory that you can write")
+    return Check("cache", State.GOOD, f"{directory} is writable")
+
+
+def check_package(name: str, purpose: str) -> Check:
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Check(name, State.ABSENT, "not installed, optional", purpose)
+    return Check(name, State.GOOD, version)
+
+
+def _join(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

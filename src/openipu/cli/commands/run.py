@@ -1,0 +1,213 @@
+"""`openipu run`: an unmodified script or module as `__main__`, then what an IPU would do with what it compiled.
+
+In: a script with its own arguments. Out: what plain Python would have given (output, exit code, traceback), then a
+summary of each compiled program on standard error and, with --profile, profiles and HTML reports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import os
+import runpy
+import sys
+import types
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.markup import escape
+
+from openipu.cli.front_ends import find_planned
+from openipu.cli.terminal import open_console
+from openipu.errors import OptionError
+from openipu.machine import resolve_system
+from openipu.session_log import log
+
+_WITH_VALUE = ("--system", "--profile")
+_EPILOG = """\
+examples
+  openipu run train.py --epochs 1
+  openipu run --system pod16 --profile out train.py --epochs 1
+  openipu run -m package.train --epochs 1
+
+Options of openipu come before the script; everything after it belongs to the script. Results are computed on this
+machine at its own speed; cycles, memory and rates are modelled for the system. The script's own output, exit code and
+traceback stay as plain Python has them; the summary goes to standard error, also when the script fails.
+"""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        parents=[shared],
+        allow_abbrev=False,
+        help="run a script as it is, then say what an IPU would do",
+        usage="openipu run [options] script.py [arguments …]\n       openipu run [options] -m module [arguments …]",
+        description="Run an unmodified script, then print what an IPU would do with the programs that it compiled.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
+    parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each program under DIR")
+    parser.add_argument("--quiet", action="store_true", help="print no summary")
+    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m does")
+    parser.set_defaults(execute=execute)
+
+
+def split_script(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Cut `run`'s own options from the script and its arguments, which argparse must not look at."""
+    command = next((at for at, word in enumerate(words) if not word.startswith("-")), None)
+    if command is None or words[command] != "run":
+        return list(words), []
+    at = command + 1
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            return list(words[:at]), list(words[at + 1 :])
+        if word == "-m":
+            return list(words[: at + 2]), list(words[at + 2 :])
+        if word.startswith("-m"):  # -mmodule
+            return list(words[: at + 1]), list(words[at + 1 :])
+        if not word.startswith("-") or word == "-":
+            return list(words[:at]), list(words[at:])
+        at += 2 if word in _WITH_VALUE else 1
+    return list(words), []
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    script: list[str] = arguments.script
+    if arguments.module is None and not script:
+        raise OptionError("There is no script to run. Give one: openipu run script.py, or openipu run -m module.")
+    system = resolve_system(arguments.system)
+    profile_root = _prepare_directory(arguments.profile)
+    if arguments.module is None:
+        _check_script(script[0])
+
+    log.system = system if arguments.system is not None else None
+    log.profile_root = profile_root
+    try:
+        if arguments.module is None:
+            return _run_script(script)
+        return _run_module(arguments.module, script)
+    finally:
+        sys.stdout.flush()
+        from openipu.cli.summary import close_run
+
+        close_run(log, quiet=arguments.quiet)
+
+
+def _prepare_directory(name: str | None) -> Path | None:
+    """Scripts may change the working directory: the path is fixed now, and a bad one is told before a long run."""
+    if name is None:
+        return None
+    path = Path(name).absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(
+            f"--profile {name}: cannot make this directory ({error.strerror}). Choose another place."
+        ) from error
+    return path
+
+
+def _check_script(name: str) -> None:
+    path = Path(name)
+    if path.is_dir() and not (path / "__main__.py").exists():
+        raise OptionError(f"{name} is a directory without a __main__.py. Name the script to run.")
+    if not path.exists():
+        raise OptionError(f"There is no script {name} in {Path.cwd()}. Check the path.")
+
+
+def _run_script(words: list[str]) -> int:
+    sys.argv = list(words)
+    path = Path(words[0])
+    if path.suffix == ".py" or not (path.is_dir() or zipfile.is_zipfile(path)):
+        _replace_first_path(str(path.resolve().parent))
+        return _run_as_python(lambda: _execute_file(str(path.absolute())))
+    return _run_as_python(lambda: runpy.run_path(str(path.absolute()), run_name="__main__"))
+
+
+def _execute_file(path: str) -> None:
+    """What the interpreter does with a script. The module stays `__main__`, for exit handlers, pickles and workers."""
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    with io.open_code(path) as file:
+        source = file.read()
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    main.__loader__ = loader
+    main.__dict__["__cached__"] = None
+    main.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = main
+    exec(compile(source, path, "exec"), main.__dict__)
+
+
+def _run_module(module: str, words: list[str]) -> int:
+    _replace_first_path(os.getcwd())
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        found = False
+    if not found:
+        raise OptionError(f"There is no module {module!r} on the path of this Python. Check the name after -m.")
+    sys.argv = [module, *words]  # runpy puts the module's file in place of the first
+    return _run_as_python(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True))
+
+
+def _replace_first_path(directory: str) -> None:
+    """`sys.path[0]` as plain Python sets it; with -P or PYTHONSAFEPATH it sets none."""
+    if not sys.flags.safe_path:
+        sys.path[0] = directory
+
+
+def _run_as_python(start: Callable[[], object]) -> int:
+    """Call `start`; an uncaught exception is shown as plain Python shows it, without our own frames."""
+    try:
+        start()
+    except SystemExit:
+        raise  # the interpreter gives it the exit code that the script meant
+    except KeyboardInterrupt:
+        sys.excepthook = _hide_own_frames(sys.excepthook)
+        raise  # the interpreter shows it and ends by the signal, as a shell expects
+    except BaseException as error:
+        sys.stdout.flush()
+        _hide_own_frames(sys.excepthook)(type(error), error, error.__traceback__)
+        _explain(error)
+        return 1
+    return 0
+
+
+def _hide_own_frames(show: Callable[..., Any]) -> Callable[..., Any]:
+    def show_shortened(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        shortened = _drop_own_frames(trace)
+        show(kind, error.with_traceback(shortened), shortened)
+
+    return show_shortened
+
+
+def _drop_own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Everything after our own frames, which come before the script's."""
+    while trace is not None and trace.tb_frame.f_code.co_filename != __file__:
+        trace = trace.tb_next
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+        trace = trace.tb_next
+    return trace
+
+
+def _explain(error: BaseException) -> None:
+    """A front end that openipu does not have yet is the likeliest surprise: say so after the traceback."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return
+    missing = find_planned(error.name)
+    if missing is not None:
+        open_console(stderr=True).print(
+            f"openipu run: openipu does not provide [bold]{escape(missing)}[/] yet. "
+            "`openipu doctor` lists the front ends that it has."
+        )

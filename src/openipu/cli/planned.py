@@ -1,0 +1,107 @@
+"""What `openipu plan` shows: one row a job, and the reasons of those that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from openipu.cli.terminal import make_table, open_console
+from openipu.machine import System
+from openipu.plan import Plan
+from openipu.report.units import format_bytes, format_cycles, format_rate, format_seconds, format_share
+
+_CULPRITS = 6  # tensors named for a job that does not fit
+
+
+@dataclass(eq=False)
+class Planned:
+    """One planned job."""
+
+    target: str
+    name: str
+    plan: Plan
+    seconds: float  # capture and planning
+    report: Path | None = None
+
+
+def describe_planned(entry: Planned) -> dict[str, Any]:
+    """The row as plain data, with units in the names."""
+    plan, fit, timing = entry.plan, entry.plan.fit, entry.plan.timing
+    return {
+        "target": entry.target,
+        "name": entry.name,
+        "fits": fit.fits,
+        "peak_tile_bytes": fit.peak_bytes,
+        "limit_tile_bytes": fit.limit_bytes,
+        "tiles_over": fit.tiles_over,
+        "bytes_over": fit.bytes_over,
+        "micro_batch": plan.micro_batch,
+        "micro_cycles": timing.micro_cycles,
+        "update_cycles": timing.update_cycles,
+        "call_cycles": timing.call_cycles,
+        "call_seconds": timing.call_seconds,
+        "samples_per_second": timing.samples_per_second,
+        "guessed_cycles": timing.guessed_cycles,
+        "guessed_ops": dict(plan.guessed_ops),
+        "planning_seconds": entry.seconds,
+        "report": str(entry.report) if entry.report else None,
+    }
+
+
+def print_planned(planned: Sequence[Planned], system: System) -> None:
+    console = open_console()
+    console.print(f"[bold]{escape(system.name)}[/]  {escape(system.description)}; modelled, cycles of one replica\n")
+    table = make_table()
+    table.add_column("job", no_wrap=True)
+    table.add_column("fits", no_wrap=True)
+    for heading in ("peak tile KiB", "cycles/micro-batch", "time", "samples/s", "guessed ops", "planned in"):
+        table.add_column(heading, justify="right")
+    for entry in planned:
+        fit, timing = entry.plan.fit, entry.plan.timing
+        colour = "green" if fit.fits else "red"
+        table.add_row(
+            f"[bold]{escape(entry.name)}[/]",
+            f"[{colour}]{'yes' if fit.fits else 'no'}[/]",
+            f"{fit.peak_bytes / 1024:.0f} of {fit.limit_bytes / 1024:.0f}",
+            format_cycles(timing.micro_cycles),
+            format_seconds(timing.micro_cycles / timing.clock_hz),
+            format_rate(timing.samples_per_second),
+            str(sum(entry.plan.guessed_ops.values())),
+            format_seconds(entry.seconds),
+        )
+    console.print(table)
+    for entry in planned:
+        _print_reasons(console, entry)
+    for entry in planned:
+        if entry.report is not None:
+            console.print(f"\nreport of {escape(entry.name)}: {escape(str(entry.report))}", soft_wrap=True)
+
+
+def _print_reasons(console: Console, entry: Planned) -> None:
+    fit, timing = entry.plan.fit, entry.plan.timing
+    if entry.plan.guessed_ops:
+        share = timing.guessed_cycles / timing.call_cycles if timing.call_cycles else 0.0
+        names = ", ".join(f"{name} x {count}" for name, count in sorted(entry.plan.guessed_ops.items()))
+        console.print(
+            f"\n[bold]{escape(entry.name)}[/]: {format_share(share)} of the cycles are guessed: {escape(names)}"
+        )
+    if fit.fits:
+        return
+    console.print(
+        f"\n[bold]{escape(entry.name)}[/] [red]does not fit[/]: {fit.tiles_over:,} tiles are over, by "
+        f"{format_bytes(fit.bytes_over)} in all; the fullest is tile {fit.peak_tile} of IPU {fit.peak_ipu}, "
+        f"{format_bytes(fit.bytes_over_worst_tile)} over. The largest tensors there:"
+    )
+    for culprit in fit.culprits[:_CULPRITS]:
+        place = culprit.line or ("" if culprit.module in culprit.name else culprit.module)
+        console.print(
+            f"  {format_bytes(culprit.bytes_on_tile):>10}  {escape(culprit.name)} ({escape(culprit.kind)}, "
+            f"{format_bytes(culprit.bytes_total)} in all)  [dim]{escape(str(place))}[/]",
+            soft_wrap=True,
+        )
+    console.print("  Try a smaller micro-batch, half precision, or a lower available-memory proportion.")

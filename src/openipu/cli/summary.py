@@ -1,0 +1,79 @@
+"""The few lines at the end of `openipu run`: what an IPU would do with each program that the script compiled.
+
+In: the session's log. Out: text on standard error and, where a profile was asked for, report.html beside it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from openipu.cli.terminal import open_console
+from openipu.errors import OpenIpuError
+from openipu.report import Profile, Summary, build_profile, summarise, write_html
+from openipu.report.units import format_bytes, format_cycles, format_rate, format_seconds, format_share
+from openipu.session_log import CompiledProgram, SessionLog
+
+REPORT_NAME = "report.html"
+_CULPRITS = 3
+
+
+def close_run(log: SessionLog, *, quiet: bool) -> None:
+    """Write the reports and, unless quiet, print one block a program. Never hides how the script itself ended."""
+    console = open_console(stderr=True)
+    if not log.compiled and not quiet:
+        console.print(
+            "openipu: the script compiled no IPU program, so there is nothing to report. "
+            "`openipu doctor` lists the front ends that lead to one."
+        )
+    for compiled in log.compiled:
+        try:
+            profile = build_profile(compiled.plan)
+            report = _write_report(profile, compiled, log)
+            if not quiet:
+                _print_program(console, summarise(profile), report)
+        except OpenIpuError as error:
+            console.print(f"openipu: no report of {escape(compiled.name)}: {escape(str(error))}", soft_wrap=True)
+
+
+def _write_report(profile: Profile, compiled: CompiledProgram, log: SessionLog) -> Path | None:
+    """A front end may have asked for a profile of its own; the HTML is for those who used --profile."""
+    if log.profile_root is None or compiled.profile_directory is None:
+        return None
+    return write_html(profile, compiled.profile_directory / REPORT_NAME)
+
+
+def _print_program(console: Console, summary: Summary, report: Path | None) -> None:
+    fit, timing = summary.fit, summary.timing
+    console.print(
+        f"\n[bold]openipu[/]  {escape(summary.name)} on {escape(summary.system.name)} [dim](modelled)[/]",
+        soft_wrap=True,
+    )
+    verdict = "[green]fits[/]" if fit.fits else "[bold red]does not fit[/]"
+    console.print(
+        f"  {verdict}: the fullest tile needs {format_bytes(fit.peak_bytes)} of {format_bytes(fit.limit_bytes)}"
+        + ("" if fit.fits else f"; {fit.tiles_over:,} tiles are over by {format_bytes(fit.bytes_over)} in all")
+    )
+    if not fit.fits:
+        for culprit in fit.culprits[:_CULPRITS]:
+            place = culprit.line or ("" if culprit.module in culprit.name else culprit.module)
+            console.print(
+                f"    {format_bytes(culprit.bytes_on_tile)} {escape(culprit.name)} [dim]{escape(str(place))}[/]",
+                soft_wrap=True,
+            )
+    seconds = timing.call_cycles / timing.clock_hz
+    console.print(
+        f"  one call: {format_cycles(timing.call_cycles)} cycles, {format_seconds(seconds)}, "
+        f"{format_rate(timing.samples_per_second)} samples/s"
+    )
+    shares = ", ".join(f"{entry.name} {format_share(entry.share)}" for entry in summary.kinds)
+    console.print(f"  of it: {shares}; {format_share(summary.guessed_share)} rests on guesses", style="dim")
+    if report is not None:
+        console.print(f"  report: {escape(_shorten(report))}", soft_wrap=True)
+
+
+def _shorten(path: Path) -> str:
+    """Below the working directory a path is shown from there, else whole."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

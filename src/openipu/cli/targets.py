@@ -1,0 +1,90 @@
+"""Finds the user's function behind `package.module:function` or `path/script.py:function`, and calls it.
+
+In: the word from the command line. Out: a `PlanningJob`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from openipu.errors import OptionError
+from openipu.jobs import PlanningJob, read_job
+
+
+def load_job(target: str) -> PlanningJob:
+    """Import the module, call the function, and read what it returned as a job."""
+    place, _, name = target.rpartition(":")
+    if not place:
+        place, name = target, ""
+    module = _load_file(Path(place), target) if place.endswith(".py") else _load_module(place, target)
+    if not name:
+        raise OptionError(f"{target} names no function. Write {target}:NAME; {_list_functions(module)}.")
+    factory = getattr(module, name, None)
+    if not callable(factory):
+        raise OptionError(f"{place} has no function {name!r}; {_list_functions(module)}.")
+    _check_signature(factory, target)
+    return read_job(factory(), target, name)
+
+
+def _load_file(path: Path, target: str) -> ModuleType:
+    if not path.is_file():
+        raise OptionError(f"{target}: there is no file {path} in {Path.cwd()}. Check the path.")
+    name = f"openipu_target_{path.stem}"  # a file called like a module of Python must not take its place
+    specification = importlib.util.spec_from_file_location(name, path.resolve())
+    if specification is None or specification.loader is None:
+        raise OptionError(f"{target}: {path} cannot be loaded as Python. Check the file.")
+    already = sys.modules.get(name)
+    if already is not None and getattr(already, "__file__", None) == str(path.resolve()):
+        return already
+    module = importlib.util.module_from_spec(specification)
+    directory = str(path.resolve().parent)
+    if directory not in sys.path:
+        sys.path.insert(0, directory)  # so that the script finds its neighbours, as when it is run
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _load_module(name: str, target: str) -> ModuleType:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is there; something that it imports is not
+        raise OptionError(
+            f"{target}: there is no module {error.name!r} on the path of this Python. "
+            "Check the name, or give the path of a file: path/script.py:function."
+        ) from error
+
+
+def _check_signature(factory: Callable[..., Any], target: str) -> None:
+    required = [
+        parameter.name
+        for parameter in inspect.signature(factory).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    if required:
+        raise OptionError(
+            f"{target} needs the arguments {', '.join(required)}, but is called with none. "
+            "Give them defaults, or wrap it in a function without arguments."
+        )
+
+
+def _list_functions(module: ModuleType) -> str:
+    names = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    return f"functions there: {', '.join(names)}" if names else "the module defines no public functions"

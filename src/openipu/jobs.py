@@ -1,0 +1,123 @@
+"""A planning job: a model with the shapes of one micro-batch, and how it is to be run.
+
+In: a model, which may live on the meta device, and example inputs, whose shapes and number formats alone matter.
+Out: the `Plan` of that program on a system. Nothing is executed and no weights are needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from openipu.capture import describe_optimizer
+from openipu.errors import OptionError
+from openipu.graph import OptimizerSpec, RunOptions
+from openipu.machine import System
+from openipu.plan import Plan
+from openipu.session import plan_model
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanningJob:
+    """What to plan. `args` and `kwargs` are one micro-batch; `options` say how many make a call."""
+
+    model: Callable[..., Any]
+    args: Sequence[Any] | torch.Tensor = ()  # a single tensor needs no brackets
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    training: bool = False
+    optimizer: torch.optim.Optimizer | None = None  # training: its kind and groups; values do not matter
+    options: RunOptions | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.model):
+            raise OptionError(
+                f"The model of a planning job must be a module or a function, not {type(self.model).__name__}."
+            )
+        if self.options is not None and self.options.training != self.training:
+            raise OptionError(
+                f"{self.title}: the job says training={self.training}, its options say "
+                f"training={self.options.training}. Give both the same value."
+            )
+        if self.training and self.optimizer is None:
+            raise OptionError(
+                f"{self.title}: training needs an optimizer, such as torch.optim.SGD(model.parameters(), lr=0.1)."
+            )
+        if self.optimizer is not None and not self.training:
+            raise OptionError(f"{self.title}: an optimizer is given but training is False. Set training=True.")
+
+    @property
+    def title(self) -> str:
+        """The job's name, else the model's."""
+        return self.name or getattr(self.model, "__name__", "") or type(self.model).__name__
+
+    @property
+    def positional(self) -> tuple[Any, ...]:
+        """The positional inputs of one micro-batch."""
+        return (self.args,) if isinstance(self.args, torch.Tensor) else tuple(self.args)
+
+    def with_options(self, **changes: Any) -> PlanningJob:
+        """The same job with some run options changed."""
+        options = self.options or RunOptions(training=self.training)
+        return dataclasses.replace(self, options=dataclasses.replace(options, **changes))
+
+
+def read_job(returned: object, origin: str, name: str) -> PlanningJob:
+    """What a user's factory returned as a job: a `PlanningJob`, a tuple (model, args), or a dict of its fields."""
+    if isinstance(returned, PlanningJob):
+        return returned if returned.name else dataclasses.replace(returned, name=name)
+    if isinstance(returned, tuple) and len(returned) == 2 and callable(returned[0]):
+        model, args = returned
+        return PlanningJob(model=model, args=args, name=name)
+    if isinstance(returned, Mapping):
+        known = [entry.name for entry in dataclasses.fields(PlanningJob)]
+        unknown = sorted(str(key) for key in returned if key not in known)
+        if unknown or "model" not in returned:
+            problem = f"unknown keys {', '.join(unknown)}" if unknown else "no key 'model'"
+            raise OptionError(f"{origin} returned a dict with {problem}. Known keys: {', '.join(known)}.")
+        return PlanningJob(**{"name": name, **returned})
+    raise OptionError(
+        f"{origin} returned {_describe(returned)}, which is not a planning job. "
+        "Return openipu.jobs.PlanningJob(model=…, args=(…,)), or a tuple (model, args), or a dict of those fields."
+    )
+
+
+def run_job(job: PlanningJob, system: System | str | None = None) -> Plan:
+    """Capture the job's program and plan it on a system."""
+    options = job.options or RunOptions(training=job.training)
+    args, kwargs = pytree.tree_map(
+        lambda leaf: _enlarge(leaf, options.micro_batches), (job.positional, dict(job.kwargs))
+    )
+    _, plan = plan_model(
+        job.model, args, kwargs, options=options, optimizer=_describe_optimizer(job), system=system, name=job.title
+    )
+    return plan
+
+
+def _enlarge(leaf: Any, micro_batches: int) -> Any:
+    """One call's worth of an input, without data: the session cuts it into micro-batches again."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    shape = list(leaf.shape)
+    if shape:
+        shape[0] *= micro_batches
+    return torch.empty(shape, dtype=leaf.dtype, device="meta")
+
+
+def _describe_optimizer(job: PlanningJob) -> OptimizerSpec | None:
+    if job.optimizer is None:
+        return None
+    named = job.model.named_parameters() if isinstance(job.model, nn.Module) else ()
+    return describe_optimizer(job.optimizer, {id(parameter): name for name, parameter in named})
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, nn.Module):
+        return f"a bare module ({type(value).__name__}) without inputs"
+    return f"a {type(value).__name__}"

@@ -8,7 +8,7 @@ DOCS_READY := $(VENV)/.ready-docs
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
-PLANNED := resnet50 bert_base bert_large gpt2_small vit_base lstm cnn bert_base_training
+PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench docs wheel-test clean

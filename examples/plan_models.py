@@ -1,6 +1,6 @@
 """Models to plan: each function returns a planning job, with weights on the meta device, so nothing is downloaded.
 
-openipu plan examples/plan_models.py:resnet50 examples/plan_models.py:bert_base
+openipu plan examples/plan_models.py:resnet50_training examples/plan_models.py:bert_base_training
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import transformers
 from residual_network import ResidualNetwork
 from torch import Tensor, nn
 
-from openipu.graph import RunOptions
 from openipu.jobs import PlanningJob
 
 HALF_ON_META: dict[str, Any] = {"device": "meta", "dtype": torch.float16}
+BERT_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 
 
 def resnet50() -> PlanningJob:
@@ -44,7 +44,7 @@ def cnn() -> PlanningJob:
         )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     images = torch.empty(32, 3, 32, 32, device="meta")
-    labels = torch.empty(32, dtype=torch.long, device="meta")
+    labels = _tokens(32)
     return PlanningJob(model=model, args=(images, labels), training=True, optimizer=optimizer)
 
 
@@ -54,7 +54,7 @@ def lstm() -> PlanningJob:
         model = WithClassLoss(SequenceClassifier(features=128, hidden=256, classes=16))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     sequences = torch.empty(16, 64, 128, device="meta")
-    labels = torch.empty(16, dtype=torch.long, device="meta")
+    labels = _tokens(16)
     return PlanningJob(model=model, args=(sequences, labels), training=True, optimizer=optimizer)
 
 
@@ -65,24 +65,40 @@ def bert_base() -> PlanningJob:
 
 def bert_large() -> PlanningJob:
     """Inference, 4 sequences of 128 tokens in half precision."""
-    config = transformers.BertConfig(
-        hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096
-    )
-    return _plan_bert(config, batch=4)
+    return _plan_bert(transformers.BertConfig(**BERT_LARGE), batch=4)
+
+
+def resnet50_training() -> PlanningJob:
+    """Training with SGD and momentum, 4 images of 224 x 224 in float32."""
+    with torch.device("meta"):
+        model = WithClassLoss(ResidualNetwork(blocks=(3, 4, 6, 3)))
+    images, labels = torch.empty(4, 3, 224, 224, device="meta"), _tokens(4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return PlanningJob(model=model, args=(images, labels), training=True, optimizer=optimizer)
 
 
 def bert_base_training() -> PlanningJob:
-    """Training with AdamW, 2 sequences of 128 tokens, 16 accumulation steps: too much for one IPU."""
+    """Training with AdamW, 2 sequences of 128 tokens: too much for one IPU."""
+    return _train_tokens(transformers.BertForMaskedLM, transformers.BertConfig(), batch=2)
+
+
+def bert_large_training() -> PlanningJob:
+    """Training with AdamW, 2 sequences of 128 tokens: far too much for one IPU."""
+    return _train_tokens(transformers.BertForMaskedLM, transformers.BertConfig(**BERT_LARGE), batch=2)
+
+
+def gpt2_small_training() -> PlanningJob:
+    """Training with AdamW, 1 sequence of 128 tokens."""
+    return _train_tokens(transformers.GPT2LMHeadModel, transformers.GPT2Config(use_cache=False), batch=1)
+
+
+def vit_base_training() -> PlanningJob:
+    """Training with AdamW, 2 images of 224 x 224."""
     with torch.device("meta"):
-        model = WithTokenLoss(transformers.BertForMaskedLM(_plain_attention(transformers.BertConfig())).half().train())
+        model = WithClassLoss(FirstOutput(transformers.ViTForImageClassification(transformers.ViTConfig())))
+    images, labels = torch.empty(2, 3, 224, 224, device="meta"), _tokens(2)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    return PlanningJob(
-        model=model,
-        args=(_tokens(2, 128), _tokens(2, 128)),
-        training=True,
-        optimizer=optimizer,
-        options=RunOptions(training=True, gradient_accumulation=16),
-    )
+    return PlanningJob(model=model, args=(images, labels), training=True, optimizer=optimizer)
 
 
 def gpt2_small() -> PlanningJob:
@@ -157,11 +173,19 @@ def _plan_bert(config: transformers.BertConfig, batch: int) -> PlanningJob:
     return PlanningJob(model=FirstOutput(model), args=(_tokens(batch, 128),))
 
 
+def _train_tokens(kind: Any, config: Any, batch: int) -> PlanningJob:
+    with torch.device("meta"):
+        model = WithTokenLoss(kind(config).train())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = (_tokens(batch, 128), _tokens(batch, 128))
+    return PlanningJob(model=model, args=tokens, training=True, optimizer=optimizer)
+
+
 def _plain_attention(config: Any) -> Any:
     """Attention written out as matrix products and a softmax: what a static graph is made of."""
     config._attn_implementation = "eager"
     return config
 
 
-def _tokens(batch: int, length: int) -> Tensor:
-    return torch.empty(batch, length, dtype=torch.long, device="meta")
+def _tokens(*shape: int) -> Tensor:
+    return torch.empty(*shape, dtype=torch.long, device="meta")

@@ -22,7 +22,7 @@ from openipu.machine import System, resolve_system
 from openipu.plan import Plan, plan_program
 from openipu.report import write_profile
 from openipu.run import Executable, split_micro_batch
-from openipu.session_log import log
+from openipu.session_log import CompiledProgram, log
 
 Progress = Callable[[int], None]  # percent done
 
@@ -98,7 +98,7 @@ def compile_model(
         if directory is not None:
             write_profile(plan, directory)
         progress(100)
-    log.compiled.append(compiled)
+    log.compiled.append(CompiledProgram(compiled.name, plan, directory))
     if not plan.fit.fits:
         _logger.warning("%s", describe_misfit(plan))
     return compiled

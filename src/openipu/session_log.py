@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from openipu.machine import System
 
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from openipu.plan.types import Plan
 
 
-class CompiledProgram(Protocol):
-    """What the log tells of a program: `session.Compiled` is one."""
+@dataclass(frozen=True, eq=False)
+class CompiledProgram:
+    """What the log tells of a program. It holds no weights, so that a destroyed model is really gone."""
 
+    name: str
     plan: Plan
     profile_directory: Path | None
-
-    @property
-    def name(self) -> str: ...
 
 
 @dataclass

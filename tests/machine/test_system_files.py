@@ -36,6 +36,12 @@ def test_a_file_may_name_what_it_describes(write):
     assert (system.name, system.target.name) == ("lab", "gc2-slow")
 
 
+def test_what_a_file_takes_over_from_the_catalog_is_not_called_the_users(write):
+    sources = resolve_system(write('[system]\nbase = "bow-pod16"\n')).sources
+    assert sources["ipus"].provenance is Provenance.PUBLISHED
+    assert sources["ipus"].reference == "the catalog"
+
+
 def test_a_bare_number_is_the_users_own_figure(write):
     path = write('[system]\nbase = "c600"\nhost_bytes_per_second = 1.0e9\n')
     source = resolve_system(path).sources["host_bytes_per_second"]

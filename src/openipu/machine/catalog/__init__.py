@@ -18,6 +18,7 @@ from typing import Any
 from openipu.errors import TargetError
 from openipu.machine.target import Provenance, Source, System, Target
 
+CATALOG = "the catalog"
 DEFAULT_SYSTEM = "bow-2000"
 SYSTEM_VARIABLE = "OPENIPU_SYSTEM"
 
@@ -49,14 +50,14 @@ def resolve_system(choice: str | os.PathLike[str] | System | None = None) -> Sys
 def list_targets() -> Mapping[str, Target]:
     """Every chip of the catalog by name."""
     tables = _read_catalog("targets.toml")
-    return {name: _build_target(name, tables, {}, "the catalog") for name in tables}
+    return {name: _build_target(name, tables, {}, CATALOG) for name in tables}
 
 
 @cache
 def list_systems() -> Mapping[str, System]:
     """Every system of the catalog by name."""
     tables = _read_catalog("systems.toml")
-    return {name: _build_system(name, tables, list_targets(), "the catalog") for name in tables}
+    return {name: _build_system(name, tables, list_targets(), CATALOG) for name in tables}
 
 
 def load_system_file(path: Path) -> System:
@@ -107,11 +108,11 @@ def _flatten_base(name: str, tables: _Tables, where: str) -> dict[str, Any]:
     return merged
 
 
-def _split_figures(name: str, merged: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, Source]]:
-    """Plain values, and the source of each. A bare number in a user's file is the user's own figure."""
+def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, Any], dict[str, Source]]:
+    """Values, and the source of each. A bare value is the user's own in a user's file, and structure in the catalog."""
     values: dict[str, Any] = {}
     sources: dict[str, Source] = {}
-    for key, entry in merged.items():
+    for key, entry in _flatten_base(name, tables, where).items():
         if isinstance(entry, Mapping):
             try:
                 values[key] = entry["value"]
@@ -124,7 +125,8 @@ def _split_figures(name: str, merged: Mapping[str, Any], where: str) -> tuple[di
                 ) from error
         else:
             values[key] = entry
-            sources[key] = Source(Provenance.USER, where)
+            own = where != CATALOG and key in tables[name]
+            sources[key] = Source(Provenance.USER, where) if own else Source(Provenance.PUBLISHED, CATALOG)
     return values, sources
 
 
@@ -154,7 +156,7 @@ def _check_fields(kind: type[Target] | type[System], name: str, values: Mapping[
 
 
 def _build_target(name: str, tables: _Tables, known: Mapping[str, Target], where: str) -> Target:
-    values, sources = _split_figures(name, _flatten_base(name, tables, where), where)
+    values, sources = _split_figures(name, tables, where)
     _check_fields(Target, name, values, where)
     for key in ("tiles", "workers_per_tile", "clock_hz", "tile_memory_bytes", "exchange_bytes_per_cycle"):
         if values[key] <= 0:
@@ -163,7 +165,7 @@ def _build_target(name: str, tables: _Tables, known: Mapping[str, Target], where
 
 
 def _build_system(name: str, tables: _Tables, targets: Mapping[str, Target], where: str) -> System:
-    values, sources = _split_figures(name, _flatten_base(name, tables, where), where)
+    values, sources = _split_figures(name, tables, where)
     _check_fields(System, name, values, where)
     chip = values.pop("target")
     if chip not in targets:

@@ -1,1 +1,42 @@
-"""ops"""
+"""What ops cost: `table.py` has one line an op, `cost_op` answers for any call, `vertex_code` knows code sizes."""
+
+from openipu.ops.cost import (
+    CostContext,
+    CostStep,
+    Family,
+    OpCost,
+    Operand,
+    OpSite,
+    Placement,
+    StepKind,
+)
+from openipu.ops.lookup import cost_op, find_rule, is_view, list_ops
+from openipu.ops.rule import Rule
+from openipu.ops.vertex_code import (
+    estimate_control_code_bytes,
+    estimate_exchange_code_bytes,
+    estimate_step_state_bytes,
+    estimate_vertex_code_bytes,
+    estimate_vertex_state_bytes,
+)
+
+__all__ = [
+    "CostContext",
+    "CostStep",
+    "Family",
+    "OpCost",
+    "OpSite",
+    "Operand",
+    "Placement",
+    "Rule",
+    "StepKind",
+    "cost_op",
+    "estimate_control_code_bytes",
+    "estimate_exchange_code_bytes",
+    "estimate_step_state_bytes",
+    "estimate_vertex_code_bytes",
+    "estimate_vertex_state_bytes",
+    "find_rule",
+    "is_view",
+    "list_ops",
+]

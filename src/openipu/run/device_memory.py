@@ -1,0 +1,107 @@
+"""What an IPU would hold between runs: weights, buffers of each replica, optimizer state, hyper-parameters.
+
+In: the signature of a program, then values from the host. Out: tensors of the program's own, by name. The host's
+tensors are only read from and copied into, never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from openipu.errors import InputError, OptionError
+from openipu.graph import GraphInput, InputKind, Program
+
+
+class DeviceMemory:
+    """Named tensors. An updater may move them (`parameters`, `state`), so they are looked up by name."""
+
+    def __init__(self, program: Program, replicas: int) -> None:
+        entries = {InputKind.PARAMETER: {}, InputKind.BUFFER: {}, InputKind.HYPER: {}}  # type: dict[InputKind, dict[str, GraphInput]]
+        for graph in filter(None, (program.micro, program.update)):
+            for entry in graph.inputs:
+                if entry.kind in entries:
+                    entries[entry.kind][entry.name] = entry
+        self.parameters = {name: _allocate(entry) for name, entry in entries[InputKind.PARAMETER].items()}
+        self.buffers = [
+            {name: _allocate(entry) for name, entry in entries[InputKind.BUFFER].items()} for _ in range(replicas)
+        ]
+        self.state = {slot.key: torch.full(slot.shape, slot.initial, dtype=slot.dtype) for slot in program.state_slots}
+        self.hyper = {name: _allocate(entry) for name, entry in entries[InputKind.HYPER].items()}
+        for hyper in program.hyper_parameters:
+            self.hyper.setdefault(hyper.key, torch.zeros(()))
+        self.weights_loaded = not self.parameters and not self.buffers[0]
+        self.hyper_set = not self.hyper
+
+    @torch.no_grad()
+    def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
+        for name, target in self.parameters.items():
+            target.copy_(_find(parameters, name, "parameter", target))
+        for replica in self.buffers:
+            for name, target in replica.items():
+                target.copy_(_find(buffers, name, "buffer", target))
+        self.weights_loaded = True
+
+    @torch.no_grad()
+    def read_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
+        for name, source in self.parameters.items():
+            _find(parameters, name, "parameter", source).copy_(source)
+        for name, source in self.buffers[0].items():
+            _find(buffers, name, "buffer", source).copy_(source)
+
+    def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
+        unknown, missing = sorted(set(values) - set(self.hyper)), sorted(set(self.hyper) - set(values))
+        if unknown or missing:
+            problem = [f"unknown: {', '.join(unknown)}"] * bool(unknown) + [f"missing: {', '.join(missing)}"] * bool(
+                missing
+            )
+            raise OptionError(
+                f"The hyper-parameters do not match the compiled optimizer ({'; '.join(problem)}). "
+                f"Give exactly these: {', '.join(sorted(self.hyper)) or 'none'}."
+            )
+        for name, value in values.items():
+            self.hyper[name].fill_(float(value))
+        self.hyper_set = True
+
+    def check_state(self, values: Mapping[str, torch.Tensor]) -> None:
+        for key, value in values.items():
+            if key not in self.state:
+                raise InputError(
+                    f"There is no optimizer state {key!r} in this program. "
+                    f"It has: {', '.join(sorted(self.state)) or 'none'}."
+                )
+            if tuple(value.shape) != tuple(self.state[key].shape):
+                raise InputError(
+                    f"Optimizer state {key!r} has shape {tuple(value.shape)}, but the program holds "
+                    f"{tuple(self.state[key].shape)}: load state that was saved from the same model and optimizer."
+                )
+
+    def check_ready(self) -> None:
+        """Refuse to run on memory that was never written."""
+        if not self.weights_loaded:
+            raise InputError("The program has no weights yet: call load_weights before run.")
+        if not self.hyper_set:
+            raise OptionError(
+                "The optimizer has no values yet: call set_hyper_parameters with "
+                f"{', '.join(sorted(self.hyper))} before run."
+            )
+
+
+def _allocate(entry: GraphInput) -> torch.Tensor:
+    return torch.zeros(entry.shape, dtype=entry.dtype)
+
+
+def _find(tensors: Mapping[str, torch.Tensor], name: str, kind: str, device: torch.Tensor) -> torch.Tensor:
+    found = tensors.get(name)
+    if found is None:
+        raise InputError(
+            f"The program needs {kind} {name!r}, which the host model does not have. "
+            "Pass the tensors of the model that was compiled, or compile the program again."
+        )
+    if found.shape != device.shape:
+        raise InputError(
+            f"The {kind} {name!r} has shape {tuple(found.shape)} on the host, but the program was compiled for "
+            f"{tuple(device.shape)}: compile it again."
+        )
+    return found

@@ -1,0 +1,112 @@
+"""The function that runs one micro-batch.
+
+In: a program's `micro` graph, the device memory, the updater. Out: a generated function of the inputs and the buffers
+of one replica. Gradients do not leave it where they need not: each is added to its accumulator, or applied to the
+weights, as soon as it is there and nothing reads the old weights any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind, Program
+from openipu.run.aliasing import draws_random_numbers, find_owner
+from openipu.run.buckets import Bucket
+from openipu.run.codegen import generate_function
+from openipu.run.device_memory import DeviceMemory
+from openipu.run.draft import Draft, draft_graph
+from openipu.run.passes import own_outputs, simplify
+from openipu.run.updater import Updater, find_value
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, eq=False)
+class MicroFunction:
+    """`call` takes `arguments` (inputs and buffers) in order, and returns `results` in order."""
+
+    call: Callable[..., Sequence[torch.Tensor]]
+    arguments: tuple[GraphInput, ...]
+    results: tuple[GraphOutput, ...]
+    random: bool  # draws random numbers
+
+
+def draft_micro(program: Program, gradients: frozenset[str]) -> Draft:
+    """The simplified micro graph, which returns only what a run needs."""
+    draft = draft_graph(program.micro, program.constants)
+    kept = [
+        (node, entry)
+        for node, entry in zip(draft.results, draft.outputs, strict=True)
+        if entry.kind is not OutputKind.LOSS and (entry.kind is not OutputKind.GRADIENT or entry.name in gradients)
+    ]
+    draft.replace_results([node for node, _ in kept], [entry for _, entry in kept])
+    simplify(draft)
+    own_outputs(draft)
+    return draft
+
+
+def list_updated(program: Program) -> frozenset[str]:
+    """Parameters whose gradients the update reads."""
+    if program.update is None:
+        return frozenset()
+    return frozenset(entry.name for entry in program.update.inputs_of(InputKind.GRADIENT))
+
+
+def build_micro(program: Program, memory: DeviceMemory, updater: Updater | None, scale: float | None) -> MicroFunction:
+    """Generate the function. Where gradients accumulate, `scale` is the weight of one micro-batch among them."""
+    draft = draft_micro(program, list_updated(program))
+    if updater is not None and scale is not None:
+        accumulate_gradients(draft, updater.accumulators, scale)
+    elif updater is not None:
+        apply_updates(draft, updater.ready_buckets, frozenset(updater.late_gradients))
+    bound = dict(draft.bound)
+    for entry in draft.inputs:
+        value = find_value(entry, memory)
+        if value is not None:
+            bound[entry.node] = value
+    return MicroFunction(
+        call=generate_function(draft.graph, bound, f"{program.name} micro-batch"),
+        arguments=tuple(entry for entry in draft.inputs if entry.node not in bound),
+        results=draft.outputs,
+        random=any(draws_random_numbers(node) for node in draft.graph.nodes),
+    )
+
+
+def accumulate_gradients(draft: Draft, accumulators: dict[str, torch.Tensor], scale: float) -> None:
+    """Add each gradient to its accumulator where it is computed, instead of returning it."""
+    for name, node in _take_gradients(draft).items():
+        accumulator = draft.add_placeholder("accumulator", accumulators[name])
+        with draft.graph.inserting_after(node):
+            draft.graph.call_function(torch.Tensor.add_, (accumulator, node), {"alpha": scale} if scale != 1 else {})
+
+
+def apply_updates(draft: Draft, buckets: Sequence[Bucket], kept: frozenset[str]) -> None:
+    """Update the parameters of each bucket as soon as their gradients are there and their old values are not needed."""
+    gradients = _take_gradients(draft, kept)
+    order = {node: index for index, node in enumerate(draft.graph.nodes)}
+    last_read: dict[str, fx.Node] = {}
+    for node in draft.graph.nodes:
+        for source in node.all_input_nodes:
+            owner = find_owner(source)
+            if owner.op == "placeholder":
+                last_read[owner.name] = node
+    names = {entry.name: entry.node for entry in draft.inputs if entry.kind is InputKind.PARAMETER}
+    for bucket in buckets:
+        nodes = [gradients[name] for name in bucket.parameters]
+        reads = [last_read[names[name]] for name in bucket.parameters if names.get(name) in last_read]
+        position = max([*nodes, *reads], key=order.__getitem__)
+        with draft.graph.inserting_after(position):
+            draft.graph.create_node("call_function", bucket.apply, tuple(nodes), name="update")
+
+
+def _take_gradients(draft: Draft, kept: frozenset[str] = frozenset()) -> dict[str, fx.Node]:
+    """The gradient nodes by parameter; those not `kept` are no longer returned."""
+    pairs = list(zip(draft.results, draft.outputs, strict=True))
+    gradients = {entry.name: node for node, entry in pairs if entry.kind is OutputKind.GRADIENT}
+    left = [(node, entry) for node, entry in pairs if entry.kind is not OutputKind.GRADIENT or entry.name in kept]
+    draft.replace_results([node for node, _ in left], [entry for _, entry in left])
+    return gradients

@@ -1,0 +1,163 @@
+"""Passes that make a captured graph quick to execute, without changing a result.
+
+In: a `Draft`, a private copy of a captured graph. Out: the same draft, smaller. `PASSES` lists them in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.graph import OutputKind
+from openipu.run.aliasing import find_owner, find_viewed, is_pure
+from openipu.run.draft import Draft
+from openipu.run.half import widen_half_products
+
+aten = torch.ops.aten
+
+_LARGEST_FOLDED_BYTES = 64 << 20  # above it, recomputing a constant is kinder than keeping it
+_SAME_VALUE = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default})
+
+
+def remove_no_operations(draft: Draft) -> None:
+    """Take out detach and alias, views to the shape a value already has, and a transposition of a transposition."""
+    for node in list(draft.graph.nodes):
+        source = _find_equal_value(node)
+        if source is not None:
+            node.replace_all_uses_with(source)
+            draft.graph.erase_node(node)
+
+
+def _find_equal_value(node: fx.Node) -> fx.Node | None:
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], fx.Node):
+        return None
+    source = node.args[0]
+    if node.target in _SAME_VALUE:
+        return source
+    if node.target in (aten.view.default, aten._unsafe_view.default, aten.expand.default):
+        shape, before = _read_shape(node), _read_shape(source)
+        return source if shape is not None and shape == before else None
+    if node.target is aten.t.default and source.target is aten.t.default:
+        return source.args[0] if isinstance(source.args[0], fx.Node) else None
+    return None
+
+
+def _read_shape(node: fx.Node) -> tuple[int, ...] | None:
+    value = node.meta.get("val")
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else None
+
+
+def fold_constants(draft: Draft) -> None:
+    """Compute once what depends on constants alone."""
+    values: dict[fx.Node, Any] = {
+        node: draft.bound[node.name] for node in draft.graph.find_nodes(op="placeholder") if node.name in draft.bound
+    }
+    folded: list[fx.Node] = []
+    with torch.no_grad():
+        for node in draft.graph.nodes:
+            if not is_pure(node) or not all(source in values for source in node.all_input_nodes):
+                continue
+            args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+            value = node.target(*args, **kwargs)
+            if isinstance(value, torch.Tensor) and value.nbytes > _LARGEST_FOLDED_BYTES:
+                continue
+            values[node] = value
+            folded.append(node)
+    for node in folded:
+        if any(user not in values for user in node.users):
+            placeholder = draft.add_placeholder(f"folded_{node.name}", values[node])
+            placeholder.meta = dict(node.meta)
+            node.replace_all_uses_with(placeholder, delete_user_cb=lambda user: user not in values)
+
+
+def draw_in_place(draft: Draft) -> None:
+    """Draw dropout masks into the memory that eager PyTorch draws them into.
+
+    The functional operator fills a tensor in the order of its indices, the one in place in the order of its memory:
+    for a transposed activation, only the latter gives the numbers of eager PyTorch.
+    """
+    for node in list(draft.graph.nodes):
+        if node.target is not aten.bernoulli.p or node.kwargs or len(node.args) != 2:
+            continue
+        memory = node.args[0]
+        if isinstance(memory, fx.Node) and memory.target is aten.empty_like.default and len(memory.users) == 1:
+            node.target = aten.bernoulli_.float
+
+
+def share_views(draft: Draft) -> None:
+    """Make each view of a value once."""
+    seen: dict[Any, fx.Node] = {}
+    for node in list(draft.graph.nodes):
+        if find_viewed(node) is None or not is_pure(node):
+            continue
+        key = (node.target, repr(node.args), repr(node.kwargs))
+        if key in seen:
+            node.replace_all_uses_with(seen[key])
+            draft.graph.erase_node(node)
+        else:
+            seen[key] = node
+
+
+def remove_dead_code(draft: Draft) -> None:
+    """Take out what no result needs."""
+    for node in reversed(list(draft.graph.nodes)):
+        # A random operator stays even when unused: eager PyTorch would have advanced the stream too.
+        if not node.users and is_pure(node):
+            draft.graph.erase_node(node)
+
+
+def own_outputs(draft: Draft) -> None:
+    """Copy results that lie in the memory of a placeholder, and what the user gets also where two results share memory.
+
+    The copies are made at once, because weights may be written before the graph returns.
+    """
+    nodes = draft.results
+    taken: set[fx.Node] = set()
+    for index, entry in enumerate(draft.outputs):
+        owner = find_owner(nodes[index])
+        returned = entry.kind in (OutputKind.OUTPUT, OutputKind.INPUT)
+        if owner.op == "placeholder" or (returned and (owner in taken or _is_spread(nodes[index]))):
+            position = nodes[index] if nodes[index].op != "placeholder" else find_last_placeholder(draft.graph)
+            with draft.graph.inserting_after(position):
+                clone = draft.graph.call_function(aten.clone.default, (nodes[index],))
+            clone.meta = dict(nodes[index].meta)
+            nodes[index] = clone
+        elif returned:
+            taken.add(owner)
+    draft.replace_results(nodes, draft.outputs)
+
+
+def find_last_placeholder(graph: fx.Graph) -> fx.Node:
+    """The last placeholder: values of the graph's own may follow it."""
+    found: fx.Node = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    return found
+
+
+def _is_spread(node: fx.Node) -> bool:
+    current: fx.Node | None = node
+    while current is not None:
+        if current.target is aten.expand.default:
+            return True
+        current = find_viewed(current)
+    return False
+
+
+# The order matters: what folding and sharing leave unused is removed last.
+PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
+    ("remove no-operations", remove_no_operations),
+    ("draw in place", draw_in_place),
+    ("widen half products", widen_half_products),
+    ("fold constants", fold_constants),
+    ("share views", share_views),
+    ("remove dead code", remove_dead_code),
+)
+
+
+def simplify(draft: Draft) -> None:
+    """Run all passes in order."""
+    for _, apply in PASSES:
+        apply(draft)
+    draft.graph.lint()

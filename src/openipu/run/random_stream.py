@@ -1,0 +1,45 @@
+"""The random numbers of a program.
+
+In: an optional seed. Out: a context around each run. With a seed, the program draws from a stream of its own that goes
+on from run to run and leaves the user's global stream as it was. Without one, it draws from the global stream, in the
+order eager PyTorch would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+class RandomStream:
+    """A private position in PyTorch's CPU random numbers, or the global one."""
+
+    def __init__(self, seed: int | None) -> None:
+        self._state: torch.Tensor | None = None
+        if seed is not None:
+            self._state = torch.Generator().manual_seed(seed).get_state()
+
+    @property
+    def state(self) -> torch.Tensor | None:
+        """Where the private stream stands, as bytes to store; None where the global stream is used."""
+        return None if self._state is None else self._state.clone()
+
+    @state.setter
+    def state(self, value: torch.Tensor | None) -> None:
+        self._state = None if value is None else value.clone()
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Draw from this stream inside the block."""
+        if self._state is None:
+            yield
+            return
+        outside = torch.get_rng_state()
+        torch.set_rng_state(self._state)
+        try:
+            yield
+        finally:
+            self._state = torch.get_rng_state()
+            torch.set_rng_state(outside)

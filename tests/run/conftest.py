@@ -1,0 +1,125 @@
+"""Programs for these tests: from plain functions, and from models through capture."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
+from openipu.graph import (
+    Graph,
+    GraphInput,
+    GraphOutput,
+    InputKind,
+    OutputKind,
+    OutputTree,
+    Program,
+    RunOptions,
+)
+from openipu.run import Executable, split_micro_batch
+
+BuildProgram = Callable[..., Program]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tiny tensors gain nothing from threads, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def build_program() -> BuildProgram:
+    """An inference program from a function of parameters, buffers and inputs (one micro-batch of each)."""
+
+    def build(
+        function: Callable[..., Sequence[torch.Tensor]],
+        *,
+        parameters: Mapping[str, torch.Tensor] | None = None,
+        buffers: Mapping[str, torch.Tensor] | None = None,
+        inputs: Mapping[str, torch.Tensor] | None = None,
+        returns: Sequence[tuple[OutputKind, str]],
+        host_leaves: Mapping[int, Any] | None = None,
+    ) -> Program:
+        named = [
+            *((InputKind.PARAMETER, name, value, -1) for name, value in (parameters or {}).items()),
+            *((InputKind.BUFFER, name, value, -1) for name, value in (buffers or {}).items()),
+            *((InputKind.INPUT, name, value, index) for index, (name, value) in enumerate((inputs or {}).items())),
+        ]
+        examples = [value for _, _, value, _ in named]
+        module = make_fx(function, tracing_mode="fake")(*examples)
+        results = function(*examples)
+        placeholders = module.graph.find_nodes(op="placeholder")
+        graph_inputs = tuple(
+            GraphInput(node.name, kind, name, tuple(value.shape), value.dtype, index)
+            for node, (kind, name, value, index) in zip(placeholders, named, strict=True)
+        )
+        leaves = iter(index for index in range(100) if index not in (host_leaves or {}))
+        graph_outputs = tuple(
+            GraphOutput(
+                kind,
+                name,
+                tuple(value.shape),
+                value.dtype,
+                next(leaves) if kind is OutputKind.OUTPUT else -1,
+            )
+            for (kind, name), value in zip(returns, results, strict=True)
+        )
+        count = sum(kind is OutputKind.OUTPUT for kind, _ in returns) + len(host_leaves or {})
+        spec = pytree.tree_flatten([0] * count)[1]
+        return Program(
+            name="test",
+            micro=Graph(module, graph_inputs, graph_outputs),
+            update=None,
+            constants={},
+            output_tree=OutputTree(spec, dict(host_leaves or {})),
+        )
+
+    return build
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model under training: the executable and how to read its weights back."""
+
+    model: nn.Module
+    executable: Executable
+    hyper_parameters: dict[str, float]
+
+    def read_weights(self) -> dict[str, torch.Tensor]:
+        self.executable.read_weights(dict(self.model.named_parameters()), dict(self.model.named_buffers()))
+        return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+
+
+@pytest.fixture
+def start_training() -> Callable[..., Trained]:
+    """Capture a training step of a model and load its weights."""
+
+    def start(
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        leaves: Sequence[torch.Tensor],
+        options: RunOptions,
+        max_grad_norm: float | None = None,
+    ) -> Trained:
+        spec = describe_optimizer(optimizer, {id(value): name for name, value in model.named_parameters()})
+        spec = dataclasses.replace(spec, max_grad_norm=max_grad_norm)
+        micro = tuple(split_micro_batch(leaf, options) for leaf in leaves)
+        program = capture_program(model, micro, {}, training=True, optimizer=spec, name=type(model).__name__)
+        executable = Executable(program, options)
+        executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
+        values = read_hyper_parameters(optimizer, spec)
+        executable.set_hyper_parameters(values)
+        return Trained(model, executable, values)
+
+    return start

@@ -1,0 +1,64 @@
+"""Random numbers: the user's stream without a seed, one of the program's own with a seed."""
+
+import torch
+
+from openipu.graph import OutputKind, RunOptions
+from openipu.run import Executable
+
+RETURNS = [(OutputKind.OUTPUT, "y")]
+
+
+def make(build_program, seed, **options):
+    program = build_program(lambda x: (torch.bernoulli(x * 0 + 0.5),), inputs={"x": torch.zeros(64)}, returns=RETURNS)
+    return Executable(program, RunOptions(random_seed=seed, **options))
+
+
+def draw(executable, batches=1):
+    return executable.run([torch.zeros(64 * batches)]).outputs[0]
+
+
+def test_equal_seeds_give_equal_numbers_and_the_stream_goes_on(build_program):
+    first, second = make(build_program, 7), make(build_program, 7)
+    one, two = draw(first), draw(first)
+    assert torch.equal(one, draw(second))
+    assert torch.equal(two, draw(second))
+    assert not torch.equal(one, two)
+
+
+def test_other_seeds_give_other_numbers(build_program):
+    assert not torch.equal(draw(make(build_program, 7)), draw(make(build_program, 8)))
+
+
+def test_a_seeded_program_leaves_the_global_stream_alone(build_program):
+    executable = make(build_program, 7)
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    draw(executable)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_without_a_seed_the_numbers_are_those_of_eager_pytorch(build_program):
+    executable = make(build_program, None)
+    torch.manual_seed(3)
+    expected = torch.bernoulli(torch.full((64,), 0.5))
+    torch.manual_seed(3)
+    assert torch.equal(draw(executable), expected)
+
+
+def test_micro_batches_draw_one_after_the_other(build_program):
+    whole = draw(make(build_program, 7, device_iterations=2), batches=2)
+    single = make(build_program, 7)
+    assert torch.equal(whole, torch.cat([draw(single), draw(single)]))
+
+
+def test_the_position_of_the_stream_can_be_kept_and_restored(build_program):
+    executable = make(build_program, 7)
+    position = executable.random_state
+    first = draw(executable)
+    executable.random_state = position
+    assert torch.equal(draw(executable), first)
+
+
+def test_a_program_on_the_global_stream_has_no_position_of_its_own(build_program):
+    assert make(build_program, None).random_state is None

@@ -2,8 +2,8 @@
 
     OPENIPU_POPTORCH_CHECKOUT=path/to/poptorch python tests/conformance/run.py [--hardware] [--json OUT] [FILE ...]
 
-The checkout is only read: its `tests/` is copied to a temporary folder and run there, a process a file. With `--hardware`
-the function `poptorch.ipuHardwareIsAvailable` answers True, which unlocks the items that the suite keeps for real IPUs.
+The checkout is only read: its `tests/` is copied to a temporary folder and run there, a process a file.
+With `--hardware`, `poptorch.ipuHardwareIsAvailable()` answers True, which unlocks the items kept for real IPUs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,16 @@
 """The one IR and the options it is run with."""
 
 from openipu.graph.optimizer import OptimizerGroup, OptimizerKind, OptimizerSpec
-from openipu.graph.options import OutputMode, Reduction, RunOptions, Tier
+from openipu.graph.options import (
+    OutputMode,
+    Recompute,
+    Reduction,
+    RunOptions,
+    Strategy,
+    TensorLocation,
+    TensorRole,
+    Tier,
+)
 from openipu.graph.program import (
     NOTE,
     Graph,
@@ -35,10 +44,14 @@ __all__ = [
     "OutputTree",
     "Phase",
     "Program",
+    "Recompute",
     "Reduction",
     "RunOptions",
     "SourceLine",
     "StateSlot",
+    "Strategy",
+    "TensorLocation",
+    "TensorRole",
     "Tier",
     "note_of",
 ]

@@ -31,6 +31,46 @@ class Tier(StrEnum):
     COMPILED = "compiled"  # through Inductor: a long compilation, then faster
 
 
+class Strategy(StrEnum):
+    """How stages over several IPUs take turns. `Note.stage` and `Note.ipu` say where each node is."""
+
+    PIPELINED = "pipelined"  # all stages at once, each on another micro-batch
+    SHARDED = "sharded"  # one stage after the other
+    SERIAL_PHASES = "serial phases"  # phases one after the other on the same IPUs; `Note.stage` is the phase
+    PARALLEL_PHASES = "parallel phases"  # even and odd phases on two sets of IPUs, one loading while the other runs
+
+
+class Recompute(StrEnum):
+    """Which activations are made again in backward instead of being kept."""
+
+    NONE = "none"
+    STANDARD = "standard"  # all but those of matrix products, which are kept
+    NORM_ONLY = "norm only"
+    ALL = "all"
+    PIPELINE = "pipeline"  # each stage keeps its inputs and its checkpoints
+
+
+class TensorRole(StrEnum):
+    """What a tensor location speaks of."""
+
+    ACTIVATION = "activation"
+    WEIGHT = "weight"
+    OPTIMIZER = "optimizer"
+    ACCUMULATOR = "accumulator"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLocation:
+    """Where tensors of one role are kept when they are not in use."""
+
+    on_chip: bool = True
+    replicated_sharding: bool = False  # each replica keeps one share
+    minimum_off_chip_elements: int = 2
+    minimum_sharded_elements: int = 8192
+    io_tiles_load: bool = False
+    io_tiles_store: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """One frozen set of options. Front ends build it; plan and run read it."""
@@ -48,6 +88,11 @@ class RunOptions:
     tier: Tier = Tier.INSTANT
     random_seed: int | None = None
     broadcast_buffers: bool = True  # False: each replica keeps buffers of its own
+    strategy: Strategy = Strategy.PIPELINED
+    recompute: Recompute | None = None  # None: PIPELINE where a training program is pipelined over stages, else NONE
+    locations: tuple[tuple[TensorRole, TensorLocation], ...] = ()
+    memory_proportions: tuple[tuple[int, float], ...] = ()  # (IPU, available-memory proportion) where it differs
+    overlapped_io: bool = False  # host streams run on I/O tiles while the others compute
 
     def __post_init__(self) -> None:
         for name in ("device_iterations", "gradient_accumulation", "replicas", "output_period"):
@@ -64,6 +109,9 @@ class RunOptions:
             raise OptionError(
                 f"output_period ({self.output_period}) must divide device_iterations ({self.device_iterations})."
             )
+
+    def location_of(self, role: TensorRole) -> TensorLocation:
+        return dict(self.locations).get(role, TensorLocation())
 
     @property
     def micro_batches(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.markup import escape
 
 from openipu.cli.terminal import format_quantity, make_table, open_console, print_json
-from openipu.machine import Provenance, Source, System, Target, list_systems, resolve_system
+from openipu.machine import Provenance, System, Target, list_systems, resolve_system
 
 _EPILOG = """\
 examples
@@ -94,21 +94,13 @@ def _describe_fields(item: System | Target) -> dict[str, Any]:
     for field in dataclasses.fields(item):
         if field.name in ("name", "description", "sources", "target"):
             continue
-        source = _find_source(item, field.name)
+        source = item.sources.get(field.name)  # a plain value of the catalog is structure
         described[field.name] = {
             "value": getattr(item, field.name),
             "provenance": source.provenance.value if source else None,
             "source": source.reference if source else "structure",
         }
     return described
-
-
-def _find_source(item: System | Target, name: str) -> Source | None:
-    """A plain value of the catalog is structure, such as the number of IPUs that the name says: it has no source."""
-    source = item.sources.get(name)
-    if source is not None and source.provenance is Provenance.USER and source.reference == "the catalog":
-        return None
-    return source
 
 
 def _print_catalog(systems: list[System]) -> None:

@@ -109,7 +109,7 @@ def _flatten_base(name: str, tables: _Tables, where: str) -> dict[str, Any]:
 
 
 def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, Any], dict[str, Source]]:
-    """Values, and the source of each. A bare value is the user's own in a user's file, and structure in the catalog."""
+    """Values, and the source of each. A bare value is the user's own in a user's file; in the catalog it has no source."""
     values: dict[str, Any] = {}
     sources: dict[str, Source] = {}
     for key, entry in _flatten_base(name, tables, where).items():
@@ -125,8 +125,8 @@ def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, An
                 ) from error
         else:
             values[key] = entry
-            own = where != CATALOG and key in tables[name]
-            sources[key] = Source(Provenance.USER, where) if own else Source(Provenance.PUBLISHED, CATALOG)
+            if where != CATALOG and key in tables[name]:
+                sources[key] = Source(Provenance.USER, where)
     return values, sources
 
 

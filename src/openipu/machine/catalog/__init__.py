@@ -109,7 +109,7 @@ def _flatten_base(name: str, tables: _Tables, where: str) -> dict[str, Any]:
 
 
 def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, Any], dict[str, Source]]:
-    """Values, and the source of each. A bare value is the user's own in a user's file; in the catalog it has no source."""
+    """Values, and the source of each. A bare value is the user's own in a user's file, structure in the catalog."""
     values: dict[str, Any] = {}
     sources: dict[str, Source] = {}
     for key, entry in _flatten_base(name, tables, where).items():

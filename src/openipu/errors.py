@@ -32,12 +32,20 @@ class InputError(OpenIpuError):
     """A run-time input does not match what the program was compiled for."""
 
 
+class ArithmeticFaultError(OpenIpuError):
+    """Floating-point exceptions are on, and an operator left the ordinary numbers: the user mends the named line."""
+
+
 class PlanError(OpenIpuError):
     """The planner cannot describe this program: a defect of openipu, or a machine too strange."""
 
 
 class ProfileError(OpenIpuError):
     """A profile file is missing, damaged or of another version."""
+
+
+class ArchiveError(OpenIpuError):
+    """A saved program or a cache file is missing, damaged or of another version."""
 
 
 class InternalError(OpenIpuError):

@@ -6,7 +6,9 @@ Out: a `Compiled`: the captured `Program`, its `Plan`, and an `Executable` that 
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,14 +19,19 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from openipu.capture import capture_program
-from openipu.graph import OptimizerSpec, Program, RunOptions
+from openipu.errors import OptionError
+from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
 from openipu.machine import System, resolve_system
 from openipu.plan import Plan, plan_program
 from openipu.report import write_profile
 from openipu.run import Executable, split_micro_batch
+from openipu.session_cache import check_cache
 from openipu.session_log import CompiledProgram, log
 
 Progress = Callable[[int], None]  # percent done
+Settle = Callable[[Program, RunOptions], RunOptions]  # a front end's checks of a captured program
+
+TIER_VARIABLE = "OPENIPU_TIER"
 
 _logger = logging.getLogger("openipu")
 
@@ -54,8 +61,12 @@ def plan_model(
     system: System | str | None = None,
     name: str = "",
     progress: Progress | None = None,
+    settle: Settle | None = None,
 ) -> tuple[Program, Plan]:
-    """Capture and plan, without weights and without running. Inputs are one call's worth, as for `compile_model`."""
+    """Capture and plan, without weights and without running. Inputs are one call's worth, as for `compile_model`.
+
+    `settle` sees the program before it is planned: it may refuse it, or answer with options that the program implies.
+    """
     report = progress or (lambda percent: None)
     report(5)
     flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
@@ -70,6 +81,8 @@ def plan_model(
         name=name or type(model).__name__,
     )
     report(45)
+    if settle is not None:
+        options = settle(program, options)
     plan = plan_program(program, choose_system(system), options, progress=lambda share: report(45 + int(50 * share)))
     return program, plan
 
@@ -85,14 +98,27 @@ def compile_model(
     name: str = "",
     profile_directory: Path | None = None,
     show_progress: bool = True,
+    settle: Settle | None = None,
+    cache_directory: Path | None = None,
 ) -> Compiled:
     """Capture, plan and make executable. Weights are not copied: the front end loads them."""
     started = time.perf_counter()
     with _progress_bar(show_progress) as progress:
         program, plan = plan_model(
-            model, args, kwargs, options=options, optimizer=optimizer, system=system, name=name, progress=progress
+            model,
+            args,
+            kwargs,
+            options=options,
+            optimizer=optimizer,
+            system=system,
+            name=name,
+            progress=progress,
+            settle=settle,
         )
-        executable = Executable(program, options)
+        plan = dataclasses.replace(plan, options=choose_tier(plan.options))
+        if cache_directory is not None:
+            check_cache(cache_directory, program, plan, plan.options)
+        executable = Executable(program, plan.options)
         directory = profile_directory or _choose_directory(program.name)
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         if directory is not None:
@@ -110,7 +136,8 @@ def describe_misfit(plan: Plan) -> str:
     largest = ", ".join(f"{culprit.name} ({culprit.bytes_on_tile:,} B)" for culprit in fit.culprits[:3])
     return (
         f"{plan.name} would not fit {plan.system.target.name}: {fit.tiles_over:,} tiles are over their "
-        f"{fit.limit_bytes:,} bytes, by {fit.bytes_over:,} bytes in all. The fullest, tile {fit.peak_tile}, needs "
+        f"{fit.limit_bytes:,} bytes, by {fit.bytes_over:,} bytes in all. The fullest, tile {fit.peak_tile} of "
+        f"IPU {fit.peak_ipu}, needs "
         f"{fit.peak_bytes:,} bytes, most of them for {largest}. The program still runs on this host. "
         "Try a smaller micro-batch, half precision, or a lower available-memory proportion."
     )
@@ -126,6 +153,18 @@ def _choose_directory(name: str) -> Path | None:
         number += 1
         directory = log.profile_root / f"{name}-{number}"
     return directory
+
+
+def choose_tier(options: RunOptions) -> RunOptions:
+    """The command line's tier, else the environment's, else what the options say."""
+    wished = log.tier or os.environ.get(TIER_VARIABLE)
+    if not wished:
+        return options
+    if wished not in list(Tier):
+        raise OptionError(
+            f"The tier {wished!r} is unknown. Set {TIER_VARIABLE}, or --tier of `openipu run`, to {' or '.join(Tier)}."
+        )
+    return dataclasses.replace(options, tier=Tier(wished))
 
 
 def choose_system(system: System | str | None) -> System:

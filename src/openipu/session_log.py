@@ -32,6 +32,7 @@ class SessionLog:
     compiled: list[CompiledProgram] = field(default_factory=list)
     profile_root: Path | None = None  # where every program's profile goes, if anywhere
     system: System | None = None  # overrides the default system
+    tier: str | None = None  # overrides how programs are executed: "instant" or "compiled"
 
 
 log = SessionLog()

@@ -3,17 +3,21 @@
 There is no IPU and no SDK below: results come from PyTorch at native speed, and what an IPU would do is modelled.
 """
 
+import builtins
 import os
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from openipu.capture import register_internal_directory
-from poptorch import enums, optim, options, poptorch_core, strategies
+from poptorch import _impl as _impl
+from poptorch import enums, optim, options, poptorch_core, profiling, strategies, testing
+from poptorch._args_parser import ICustomArgParser, registerCustomArgParser
+from poptorch._devices import ipuHardwareIsAvailable, ipuHardwareVersion
 from poptorch._hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._logging import logger, setLogLevel
 from poptorch._poplar_executor import PoplarExecutor
-from poptorch._wrappers import inferenceModel, trainingModel
+from poptorch._wrappers import inferenceModel, load, trainingModel
 from poptorch.annotations import BeginBlock, Block, BlockFunction, module_repr, removeBlocks
-from poptorch.dataloader import DataLoader
+from poptorch.dataloader import AsynchronousDataAccessor, DataLoader
 from poptorch.enums import (
     AutoStage,
     CommGroupType,
@@ -32,7 +36,29 @@ from poptorch.enums import (
     VariableRetrievalMode,
 )
 from poptorch.errors import Error, RecoverableError, UnrecoverableError, createPoptorchError
-from poptorch.ops import identity_loss, isRunningOnIpu, nop
+from poptorch.ops import (
+    CPU,
+    Attribute,
+    MultiConv,
+    NameScope,
+    cond,
+    ctc_beam_search_decoder,
+    custom_op,
+    dynamic_slice,
+    dynamic_update,
+    for_loop,
+    fps,
+    identity_loss,
+    ipu_print_tensor,
+    isRunningOnIpu,
+    nearest,
+    nop,
+    recomputationCheckpoint,
+    serializedMatMul,
+    set_available_memory,
+    set_overlap_for_input,
+    set_overlap_for_output,
+)
 from poptorch.options import ConfigFileError, Options, TensorLocationSettings
 from poptorch.strategies import (
     ParallelPhasedExecution,
@@ -48,40 +74,12 @@ register_internal_directory(os.path.dirname(__file__))  # errors name the user's
 __version__ = "3.4.0"  # the version of the interface that is implemented
 
 
-def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
-    """False: there is no IPU below. Models run all the same; code that asks first should not wait for hardware."""
-    return False
+def print(module: Any) -> None:
+    """Print a module with the blocks that its layers begin."""
+    builtins.print(module_repr(module))
 
 
-def ipuHardwareVersion() -> NoReturn:
-    """There is no hardware, so it has no version."""
-    raise AssertionError("No IPU hardware available on this system")
-
-
-_NOT_YET = (
-    "AsynchronousDataAccessor",
-    "Attribute",
-    "CPU",
-    "ICustomArgParser",
-    "MultiConv",
-    "NameScope",
-    "cond",
-    "ctc_beam_search_decoder",
-    "custom_op",
-    "dynamic_slice",
-    "dynamic_update",
-    "for_loop",
-    "fps",
-    "ipu_print_tensor",
-    "load",
-    "nearest",
-    "recomputationCheckpoint",
-    "registerCustomArgParser",
-    "serializedMatMul",
-    "set_available_memory",
-    "set_overlap_for_input",
-    "set_overlap_for_output",
-)
+_NOT_YET: tuple[str, ...] = ()
 
 
 def __getattr__(name: str) -> NoReturn:
@@ -91,6 +89,9 @@ def __getattr__(name: str) -> NoReturn:
 
 
 __all__ = [
+    "CPU",
+    "AsynchronousDataAccessor",
+    "Attribute",
     "AutoStage",
     "BeginBlock",
     "Block",
@@ -102,10 +103,13 @@ __all__ = [
     "DataLoaderMode",
     "Error",
     "HalfFloatCastingBehavior",
+    "ICustomArgParser",
     "Liveness",
     "MatMulSerializationMode",
     "MeanReductionStrategy",
+    "MultiConv",
     "MultiConvPlanType",
+    "NameScope",
     "Options",
     "OutputMode",
     "OverlapMode",
@@ -123,23 +127,41 @@ __all__ = [
     "TensorLocationSettings",
     "UnrecoverableError",
     "VariableRetrievalMode",
+    "cond",
     "createPoptorchError",
+    "ctc_beam_search_decoder",
+    "custom_op",
+    "dynamic_slice",
+    "dynamic_update",
     "enums",
+    "for_loop",
+    "fps",
     "identity_loss",
     "inferenceModel",
     "ipuHardwareIsAvailable",
     "ipuHardwareVersion",
+    "ipu_print_tensor",
     "isRunningOnIpu",
+    "load",
     "logger",
     "module_repr",
+    "nearest",
     "nop",
     "optim",
     "options",
     "poptorch_core",
+    "profiling",
+    "recomputationCheckpoint",
+    "registerCustomArgParser",
     "registerPostCompileHook",
     "registerPreCompileHook",
     "removeBlocks",
+    "serializedMatMul",
     "setLogLevel",
+    "set_available_memory",
+    "set_overlap_for_input",
+    "set_overlap_for_output",
     "strategies",
+    "testing",
     "trainingModel",
 ]

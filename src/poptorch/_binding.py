@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from poptorch._args_parser import find_parser
 from poptorch.errors import Error, createPoptorchError
 
 MISMATCH_ADVICE = (
@@ -103,6 +104,10 @@ def _match_value(name: str, compiled: Any, value: Any) -> Any:
         labels = [f"{name}[{index}]" for index in range(len(compiled))]
         items = list(map(_match_value, labels, compiled, value))
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    parser = find_parser(type(value))
+    if parser is not None:
+        _match_value(f"tensors of {name}", list(parser.yieldTensors(compiled)), list(parser.yieldTensors(value)))
+        return value
     if not _equal(compiled, value):
         raise _mismatch(f"Value mismatch for {name}: expected {compiled} but got {value}")
     return value

@@ -1,96 +1,245 @@
 """The optimizer of one executor: its structure, its values and its state on the device.
 
 In: a torch or poptorch optimizer. Out: the spec that the program is compiled with, hyper-parameters that are written
-when the user says so, and state that survives `destroy()`.
+when the user says so, and state that survives `detachFromDevice()` and `destroy()`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 import torch
 
-from openipu.capture import describe_optimizer, read_hyper_parameters
+from openipu.capture import list_members
+from openipu.capture.optimizers import LOSS_SCALING
 from openipu.graph import OptimizerSpec
 from openipu.run import Executable
-from poptorch._logging import logger, warn_once
-from poptorch._optimizer_state import IpuState, StateKeeper, describe_parameters, rename_to_checkpoint, rename_to_device
+from poptorch._checkpoint_names import apply_named, name_state, name_values
+from poptorch._logging import logger
+from poptorch._loss_scaling import STATE_NAME, LossScaler
+from poptorch._optimizer_log import AttributeWatch, log_values, warn_of_subclass
+from poptorch._optimizer_state import IpuState, StateKeeper
+from poptorch._optimizer_values import OptimizerValues, read_values
+from poptorch.enums import MeanReductionStrategy
 from poptorch.errors import createPoptorchError
-from poptorch.optim import add_extra_arguments, check_optimizer
+from poptorch.options import Options
 
 
 class DeviceOptimizer:
     """Speaks to an executable for an optimizer that lives on the host."""
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        check_optimizer(optimizer)
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        options: Options,
+        save_weights: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`save_weights` is called before state on the device is overwritten."""
         self._model = model
-        self._optimizer = optimizer
-        self._keeper = _find_keeper(optimizer)
+        self._options = options
+        self._save_weights = save_weights
+        self._watch = AttributeWatch(options.relax_optimizer_checks)
+        self.scaler = LossScaler(options)
         self._spec: OptimizerSpec | None = None
         self._executable: Executable | None = None
+        self._adopt(optimizer)
+        self._values = self._read(optimizer)
+        self._compiled_values = self._values
+        self._device_values: IpuState = {}  # as a checkpoint names them
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The user's own."""
+        return self._optimizer
+
+    def list_tensor_names(self) -> list[str]:
+        """Tensors of the optimizer on the device, as a checkpoint names them."""
+        if self._executable is None:
+            return []
+        state, values = self._read_state()
+        return [*state, *values]
 
     def describe(self) -> OptimizerSpec:
         """The structure to compile for."""
-        self._spec = self._describe(self._optimizer)
+        accumulates = self._options.Training.gradient_accumulation * self._options.replication_factor > 1
+        self._spec = self._values.describe(self._list_members(self._optimizer), accumulates)
+        self._compiled_values = self._values
         return self._spec
 
     def connect(self, executable: Executable) -> None:
-        """Write values and state to a new executable."""
+        """Write the values to a new executable."""
         self._executable = executable
-        self._keeper.connect(self._read_state)
         self._write_values()
+
+    def attach(self) -> None:
+        """The device is there: state that the host has is written to it, otherwise the device's is the latest."""
+        self._keeper._source = self._read_state
+        if self._keeper.has_state():
+            self._write_state()
+        else:
+            self._keeper.host_state_is_dirty = True
+
+    def detach(self) -> None:
+        """The device goes: keep what it has."""
+        self._keeper.refresh()
 
     def disconnect(self) -> None:
         """Keep what the executable has, and let go of it."""
         if self._executable is not None:
-            logger.debug("Writing optimiser state tensors from IPU to host.")
-            self._keeper.disconnect()
+            self._keeper.refresh()
+            self._keeper._source = None
             self._executable = self._spec = None
 
     def replace(self, optimizer: torch.optim.Optimizer) -> None:
         """Use another optimizer of the same structure, or new values of the same one."""
-        check_optimizer(optimizer)
-        if self._executable is not None and self._describe(optimizer) != self._spec:
-            raise createPoptorchError(
-                "The new optimizer has another structure (class, parameter groups, momentum or types) than the one "
-                "the model was compiled with: call destroy() on the model first, it is then compiled anew."
-            )
-        if optimizer is not self._optimizer:
-            self._keeper.disconnect()
-            self._optimizer, self._keeper = optimizer, _find_keeper(optimizer)
-            if self._executable is not None:
-                self._keeper.connect(self._read_state)
+        new = optimizer is not self._optimizer
+        values = self._read(optimizer)
+        if self._executable is not None:
+            self._check_structure(optimizer, values)
+            self._check_constants(values)
+            values.compute(self._require_spec())  # refuses what would be another program
+        if new:
+            self._keeper.refresh()
+            source, self._keeper._source = self._keeper._source, None
+            self._adopt(optimizer)
+            self._keeper._source = source
+            self._keeper.ipu_state_is_dirty = self._keeper.has_state()
+            self._keeper.host_state_is_dirty = source is not None and not self._keeper.has_state()
+        if values == self._values:
+            return
+        self._values = values
+        self._keeper._ipu_values_pending = False  # what is set now is newer than what was loaded
         if self._executable is not None:
             self._write_values()
 
-    def write_pending_state(self) -> None:
-        """Write state that was loaded into the optimizer since the last run."""
-        pending = self._keeper.take_pending()
-        if pending and self._executable is not None:
-            self._executable.load_state(rename_to_device(pending, self._executable.state))
+    def prepare_run(self) -> None:
+        """Before a run: state that was loaded into the optimizer goes to the device, and the run makes it stale."""
+        if self._keeper.ipu_state_is_dirty and self._keeper.has_state():
+            self._save_weights()
+            self._write_state()
+        self._keeper.host_state_is_dirty = True
+        # The device takes the step that schedulers of torch look for.
+        self._optimizer._opt_called = True  # type: ignore[attr-defined]
 
-    def _describe(self, optimizer: torch.optim.Optimizer) -> OptimizerSpec:
+    def finish_run(self, taps: Mapping[str, torch.Tensor], updates: int) -> torch.Tensor:
+        """After a run: let the loss scale follow the gradients; returns the one that the run used."""
+        used = torch.tensor(self._values.loss_scaling.value * self.scaler.factor)
+        if self.scaler.observe(taps, updates):
+            self._write_values()
+        return used
+
+    def _scale(self, values: dict[str, float]) -> dict[str, float]:
+        if self.scaler.enabled:
+            values[LOSS_SCALING.key] *= self.scaler.factor
+        return values
+
+    def _adopt(self, optimizer: torch.optim.Optimizer) -> None:
+        warn_of_subclass(optimizer)
+        self._optimizer = optimizer
+        # poptorch's optimizers keep their own state; for those of torch somebody else must.
+        self._keeper = optimizer if isinstance(optimizer, StateKeeper) else StateKeeper()
+        self._keeper._ipu_values_pending = False  # its values are read now, which is later than they were loaded
+
+    def _read(self, optimizer: torch.optim.Optimizer) -> OptimizerValues:
+        values = read_values(optimizer)
+        if self.scaler.enabled:
+            values = replace(values, loss_scaling=replace(values.loss_scaling, constant=False))
+        self._watch.check(optimizer, values.variant)
+        if values.accumulation_type is torch.float16 and not values.extras.get("use_combined_accum"):
+            self._choose_running_mean()
+        return values
+
+    def _choose_running_mean(self) -> None:
+        """A sum of half gradients may overflow where their running mean does not."""
+        training = self._options.Training
+        if training.meanAccumulationAndReplicationReductionStrategy == MeanReductionStrategy.Running:
+            return
+        if self._executable is not None:
+            raise ValueError(
+                "Invalid optimizer: its accum_type of torch.float16 needs options.Training."
+                "setMeanAccumulationAndReplicationReductionStrategy(poptorch.MeanReductionStrategy.Running), but the "
+                "executable is already compiled. Call destroy() on the model first."
+            )
+        self._options._unfreeze()
+        training.setMeanAccumulationAndReplicationReductionStrategy(MeanReductionStrategy.Running)
+        self._options._freeze()
+
+    def _check_structure(self, optimizer: torch.optim.Optimizer, values: OptimizerValues) -> None:
+        spec, variant = self._require_spec(), self._compiled_values.variant
+        groups = [group.parameters for group in spec.groups]
+        if values.variant != variant or self._list_members(optimizer) != groups:
+            what = f"is {values.variant}" if values.variant != variant else "has other parameters in its groups"
+            raise createPoptorchError(
+                f"The new optimizer {what}, and the model was compiled for {variant} with groups of "
+                f"{[len(names) for names in groups]} parameters. It has another structure: call destroy() on the model "
+                "first, it is then compiled anew."
+            )
+
+    def _check_constants(self, values: OptimizerValues) -> None:
+        """Constants are part of the compiled program."""
+        old, new = self._compiled_values, values
+        pairs = [(f"{name} of group {index}", entry, group.get(name))
+                 for index, (before, group) in enumerate(zip(old.groups, new.groups, strict=False))
+                 for name, entry in before.items()]  # fmt: skip
+        pairs.append(("loss_scaling", old.loss_scaling, new.loss_scaling))
+        for name, before, after in pairs:
+            if before.constant and after is not None and before.value != after.value:
+                raise createPoptorchError(
+                    f"The optimizer's {name} was a constant ({before.value}) when the model was compiled and is now "
+                    f"{after.value}. Mark it with optimizer.variable_attrs.markAsVariable() before compiling, or call "
+                    "destroy() on the model: it is then compiled anew."
+                )
+        for name in sorted({*old.extras, *new.extras}):
+            before_value, after_value = old.extras.get(name), new.extras.get(name)
+            if name in old.extras and name in new.extras and before_value != after_value:
+                raise createPoptorchError(
+                    f"The optimizer's {name} was {before_value} when the model was compiled and is now {after_value}. "
+                    "It decides the program: call destroy() on the model first, it is then compiled anew."
+                )
+
+    def _list_members(self, optimizer: torch.optim.Optimizer) -> list[tuple[str, ...]]:
         parameters = dict(self._model.named_parameters())
-        half = any(parameter.dtype is torch.float16 for parameter in parameters.values())
-        if half and getattr(optimizer, "loss_scaling", 1.0) != 1.0:
-            warn_once("loss_scaling has no effect here: half gradients are not scaled and may underflow.")
-        names = {id(parameter): name for name, parameter in parameters.items()}
-        grouped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        members = list_members(optimizer, {id(parameter): name for name, parameter in parameters.items()})
+        grouped = {name for group in members for name in group}
         # Parameters of no group are trained, too, with the optimizer's defaults: requires_grad=False freezes one.
-        rest = [name for key, name in names.items() if key not in grouped and parameters[name].requires_grad]
-        return add_extra_arguments(describe_optimizer(optimizer, names, rest), optimizer)
+        rest = tuple(name for name, value in parameters.items() if name not in grouped and value.requires_grad)
+        return [*members, rest] if rest else members
 
     def _write_values(self) -> None:
         assert self._executable is not None
-        assert self._spec is not None
-        self._executable.set_hyper_parameters(read_hyper_parameters(self._optimizer, self._spec))
+        spec = self._require_spec()
+        log_values(self._values, [group.parameters for group in spec.groups])
+        self._executable.set_hyper_parameters(self._scale(self._values.compute(spec)))
+        self._device_values = name_values(self._values, spec)
+
+    def _write_state(self) -> None:
+        assert self._executable is not None
+        spec, keeper = self._require_spec(), self._keeper
+        if type(keeper) is not StateKeeper:
+            logger.debug("Writing optimiser state tensors from host to IPU memory")
+        known = {name_state(key, spec.kind): key for key in self._executable.state}
+        state = keeper._ipu_state or {}
+        if self.scaler.enabled and STATE_NAME in state:
+            self.scaler.factor = float(state[STATE_NAME])
+            self._write_values()
+        self._executable.load_state({known[name]: value for name, value in state.items() if name in known})
+        if keeper._ipu_values_pending and keeper._ipu_param:
+            loaded = {name: value for name, value in keeper._ipu_param.items() if name in self._device_values}
+            self._values = apply_named(self._values, spec, loaded)  # what a later setOptimizer is compared with
+            self._executable.set_hyper_parameters(self._scale(self._values.compute(spec)))
+            self._device_values |= loaded
+        keeper.ipu_state_is_dirty = keeper._ipu_values_pending = False
 
     def _read_state(self) -> tuple[IpuState, IpuState]:
         assert self._executable is not None
+        kind = self._require_spec().kind
+        state = {name_state(key, kind): value for key, value in self._executable.state.items()}
+        if self.scaler.enabled:
+            state[STATE_NAME] = torch.tensor(self.scaler.factor)
+        return state, dict(self._device_values)
+
+    def _require_spec(self) -> OptimizerSpec:
         assert self._spec is not None
-        state = rename_to_checkpoint(self._executable.state)
-        return state, describe_parameters(self._spec.groups, self._optimizer)
-
-
-def _find_keeper(optimizer: torch.optim.Optimizer) -> StateKeeper:
-    """poptorch's optimizers keep their own state; for those of torch somebody else must."""
-    return optimizer if isinstance(optimizer, StateKeeper) else StateKeeper()
+        return self._spec

@@ -6,11 +6,13 @@ period in which training changed them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from openipu.run import Executable
+from poptorch._logging import logger
 from poptorch._weights import WeightOwner, find_owners
 from poptorch.errors import createPoptorchError
 
@@ -31,11 +33,13 @@ class DeviceWeights:
 
     def upload(self) -> None:
         """Host to device."""
+        logger.debug("Writing weights from host to IPU memory")
         self._executable.load_weights(self._parameters(), self._buffers())
         self._uploaded = _list_versions(self._find_owners())
 
     def download(self) -> None:
         """Device to host."""
+        logger.debug("Writing weights from IPU to host")
         self._executable.read_weights(self._parameters(), self._buffers())
 
     def upload_if_trained_elsewhere(self) -> bool:
@@ -48,12 +52,16 @@ class DeviceWeights:
         self.upload()
         return True
 
-    def upload_buffers(self, names: list[str]) -> None:
-        """Host to device for some buffers; everything else stays as the device has it."""
+    def check_updatable(self, names: Sequence[str]) -> None:
+        """Refuse names of updatableNamedBuffers that are no buffers of the model."""
         host = self._buffers()
         unknown = [name for name in names if name not in host]
         if unknown:
             raise createPoptorchError(f"Buffers {unknown} of updatableNamedBuffers are not in the model: {list(host)}")
+
+    def upload_buffers(self, names: Sequence[str]) -> None:
+        """Host to device for some buffers; everything else stays as the device has it."""
+        host = self._buffers()
         with torch.no_grad():
             parameters = {name: value.detach().clone() for name, value in self._parameters().items()}
             buffers = {name: value.detach().clone() for name, value in host.items()}

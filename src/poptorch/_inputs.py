@@ -94,6 +94,21 @@ class InputReader:
             logger.warning(message)
 
 
+def uses_synthetic_data(options: Options) -> bool:
+    """Is nothing to be read from the host?"""
+    return bool(options._Popart.options.get("syntheticDataMode", 0))
+
+
+def make_synthetic(leaves: list[Any]) -> list[Any]:
+    """Random numbers in place of the user's data; whole numbers are zero, so that they stay valid as indices."""
+    return [
+        (torch.randn_like(leaf) if leaf.is_floating_point() else torch.zeros_like(leaf))
+        if isinstance(leaf, torch.Tensor)
+        else leaf
+        for leaf in leaves
+    ]
+
+
 def _refuse_hidden_tensors(leaf: Any) -> None:
     """A value that is not looked into is fixed at compilation, so tensors inside it would never change."""
     if _holds_tensor(leaf, depth=3):

@@ -6,25 +6,45 @@ returns. The work is done below: `openipu.session` captures, plans and runs.
 
 from __future__ import annotations
 
-from datetime import timedelta
+import weakref
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from openipu import session
+from openipu.graph import Program, RunOptions
+from openipu.machine.pool import Lease
+from openipu.run import RunResult
 from poptorch import _hooks
+from poptorch._args_parser import prepare_types
 from poptorch._binding import BoundInputs, bind_inputs, match_inputs, read_signature
+from poptorch._blocks import resolve_blocks
 from poptorch._device_optimizer import DeviceOptimizer
 from poptorch._device_weights import DeviceWeights
-from poptorch._inputs import InputReader, return_changed_inputs
+from poptorch._devices import announce_device, attach, count_ipus, release
+from poptorch._executable_cache import choose_cache_directory, share_compilation
+from poptorch._graph_text import export_program, log_program
+from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs, uses_synthetic_data
+from poptorch._inspection import Inspection
 from poptorch._logging import logger
+from poptorch._loss_scaling import FINAL_NAME
 from poptorch._outputs import build_outputs
+from poptorch._placement import count_ipus_per_replica, settle_program
+from poptorch._replica_grouping import ReplicaGroupings, show_one_group
+from poptorch._saving import Saving
 from poptorch._weights import is_wrapped, unwrap_model, wrap_model
 from poptorch.annotations import module_repr
-from poptorch.enums import ConnectionType
+from poptorch.enums import CommGroupType, ConnectionType, VariableRetrievalMode
 from poptorch.errors import createPoptorchError, translate_errors
-from poptorch.options import Options, build_run_options, choose_profile_directory
+from poptorch.options import (
+    Options,
+    build_run_options,
+    check_options,
+    choose_profile_directory,
+    number_execution_mode,
+)
 
 NOT_COMPILED = "Model has not been compiled or has been destroyed."
 OFFLINE = (
@@ -33,22 +53,9 @@ OFFLINE = (
 )
 
 HOST_OUTPUT = "Output "
-NOT_YET = (
-    "compileAndExport",
-    "getAnchoredTensor",
-    "getComputeLatency",
-    "getHostIpuLatency",
-    "getIpuHostLatency",
-    "getLatency",
-    "getPerfCounters",
-    "getTensorNames",
-    "loadExecutable",
-    "rng_state",
-    "save",
-)
 
 
-class PoplarExecutor:
+class PoplarExecutor(Saving, Inspection):
     """Made by `trainingModel` and `inferenceModel`. Attributes that it does not have are those of the user's model."""
 
     host_weights_version = 0  # rises with each copy of weights to the host
@@ -65,15 +72,23 @@ class PoplarExecutor:
         self._user_model = user_model
         self._options = options
         self._training = training
-        self._optimizer = DeviceOptimizer(model, optimizer) if optimizer is not None else None
+        self._optimizer = (
+            DeviceOptimizer(model, optimizer, options, lambda: self.copyWeightsToHostIfNeeded())
+            if optimizer is not None
+            else None
+        )
         self._signature = read_signature(model)
         self._reader = InputReader(options, training)
         self._compiled: session.Compiled | None = None
         self._compiled_inputs: BoundInputs | None = None
         self._weights: DeviceWeights | None = None
+        self._ipus = 1
+        self._lease: Lease | None = None
+        self._detached_rng_state: list[int] | None = None  # of a program with random numbers of its own
         self._attached = False
         self._host_weights_stale = False
-        self._runs = 0
+        self._result: RunResult | None = None
+        self._groupings = ReplicaGroupings(model, options.replication_factor)
         if training:
             wrap_model(user_model, self)
 
@@ -90,9 +105,10 @@ class PoplarExecutor:
     def __getattr__(self, name: str) -> Any:
         if name == "_user_model":  # not set yet: __init__ failed
             raise AttributeError(name)
-        if name in NOT_YET:
-            raise AttributeError(f"PoplarExecutor.{name} of PopTorch is not supported here yet.")
-        return getattr(self._user_model, name)
+        value = getattr(self._user_model, name)
+        if isinstance(value, torch.nn.Parameter):
+            return self._groupings.offer(value)
+        return value
 
     def __repr__(self) -> str:
         return (
@@ -102,6 +118,8 @@ class PoplarExecutor:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the inputs of one call; the first call compiles it."""
         assert self._options.connection_type != ConnectionType.Never, OFFLINE
+        _refuse_processes(self._options)
+        prepare_types((args, kwargs))
         given = bind_inputs(self._signature, args, kwargs)
         if self._compiled is None:
             self._compile(given)
@@ -113,50 +131,117 @@ class PoplarExecutor:
         prepared = self._reader.read(given)
         with translate_errors():
             if self._optimizer:
-                self._optimizer.write_pending_state()
+                self._optimizer.prepare_run()
             else:
                 weights.upload_if_trained_elsewhere()
-            result = compiled.executable.run(pytree.tree_leaves((prepared.args, prepared.kwargs)))
-        self._runs += 1
+            leaves = pytree.tree_leaves((prepared.args, prepared.kwargs))
+            synthetic = uses_synthetic_data(self._options)
+            result = compiled.executable.run(make_synthetic(leaves) if synthetic else leaves)
         self._host_weights_stale = self._training
-        return_changed_inputs(given, result.changed_inputs, self._options)
+        self._result = replace(
+            result,
+            outputs=(),
+            changed_inputs={},
+            taps=self._collect_taps(result),
+            times=() if synthetic else result.times,
+        )
+        if self._options.log_cycle_count:
+            logger.debug("Total number of IPU cycles: %d (modelled)", self.cycleCount())
+        if not synthetic:
+            return_changed_inputs(given, result.changed_inputs, self._options)
         return build_outputs(result.outputs, compiled.program.output_tree)
+
+    def _collect_taps(self, result: RunResult) -> dict[str, torch.Tensor]:
+        """Anchored tensors of one call, with the loss scale if it was automatic and is among them."""
+        wanted = self._options.anchored_tensors
+        taps = {name: value for name, value in result.taps.items() if name in wanted}
+        if self._optimizer:
+            scale = self._optimizer.finish_run(result.taps, self._options.device_iterations)
+            taps |= {name: scale for name, (tensor, *_) in wanted.items() if tensor == FINAL_NAME}
+        return taps
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for inputs like these, without running."""
         if self._compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled")
             return
+        prepare_types((args, kwargs))
         self._compile(bind_inputs(self._signature, args, kwargs))
 
     def _compile(self, given: BoundInputs) -> None:
-        run_options = build_run_options(self._options, self._training)
+        check_options({**self._options.toDict(), "execution_mode": number_execution_mode(self._options)})
+        run_options = replace(
+            build_run_options(self._options, self._training), replica_groups=self._groupings.list_all()
+        )
         self._reader.check_batch(given)
         prepared = self._reader.read(given)
         if self._training and not is_wrapped(self._user_model):
             wrap_model(self._user_model, self)
         _hooks.run_pre_compile_hooks()
-        with translate_errors():
-            compiled = session.compile_model(
-                self._model,
-                prepared.args,
-                prepared.kwargs,
-                options=run_options,
-                optimizer=self._optimizer.describe() if self._optimizer else None,
-                name=self._options.get("model_name") or ("training" if self._training else "inference"),
-                profile_directory=choose_profile_directory(self._options, self._training),
-                show_progress=self._options.show_compilation_progress_bar,
-            )
-            self._compiled, self._compiled_inputs = compiled, _forget_data(given)
-            self._weights = DeviceWeights(self._model, compiled.executable)
-            if self._optimizer:
-                self._optimizer.connect(compiled.executable)
+        try:
+            with translate_errors(), share_compilation(self._options, self._model):
+                compiled = self._capture(prepared, run_options)
+                self._weights = DeviceWeights(self._model, compiled.executable)
+                self._weights.check_updatable(self._options.get("updatable_named_buffers", ()))
+                if self._optimizer:
+                    self._optimizer.connect(compiled.executable)
+        except BaseException:
+            self._release()
+            raise
+        self._compiled, self._compiled_inputs = compiled, _forget_data(given)
+        log_program(compiled.program)
+        export_program(compiled.program)
+        logger.debug("Finished Poplar compilation: %s", compiled.name)
         for message in compiled.program.warnings:
             if not message.startswith(HOST_OUTPUT):  # capture itself warns of these, with Python's warnings
                 logger.warning(message)
         _hooks.run_post_compile_hooks()
         if self._options.connection_type == ConnectionType.Always:
             self.attachToDevice()
+
+    def _capture(self, prepared: BoundInputs, run_options: RunOptions) -> session.Compiled:
+        optimizer = self._optimizer.describe() if self._optimizer else None
+
+        def settle(program: Program, chosen: RunOptions) -> RunOptions:
+            settled = settle_program(program, chosen, self._options, resolver)
+            if self._optimizer:
+                settled = self._optimizer.scaler.add_taps(program, settled)
+            self._reserve(program)
+            return settled
+
+        strategy = self._options._execution_strategy
+        with show_one_group(self._model, self._groupings.list_all()), resolve_blocks(strategy) as resolver:
+            return session.compile_model(
+                self._model,
+                prepared.args,
+                prepared.kwargs,
+                options=run_options,
+                optimizer=optimizer,
+                name=self._options.get("model_name") or ("training" if self._training else "inference"),
+                profile_directory=choose_profile_directory(self._options, self._training),
+                show_progress=self._options.show_compilation_progress_bar,
+                settle=settle,
+                cache_directory=choose_cache_directory(self._options),
+            )
+
+    def _reserve(self, program: Program) -> None:
+        """Find IPUs for a program before it is compiled; only ConnectionType.Always takes them at once."""
+        if self._options.connection_type == ConnectionType.Never:
+            return
+        self._ipus = count_ipus(self._options, count_ipus_per_replica(program))
+        announce_device(self._options, self._ipus)
+        if self._options.connection_type == ConnectionType.Always:
+            self._take_lease()
+
+    def _take_lease(self) -> None:
+        self._lease = attach(self._options, self._ipus)
+        self._give_back = weakref.finalize(self, release, self._lease)  # also when the executor is forgotten
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            self._give_back()
+            self._lease = None
+        self._attached = False
 
     def destroy(self) -> None:
         """Free what was compiled; the weights go back to the host. A later call compiles anew."""
@@ -166,9 +251,14 @@ class PoplarExecutor:
             self.copyWeightsToHostIfNeeded()
             self._optimizer.disconnect()
             unwrap_model(self._user_model)
-        self._compiled = self._compiled_inputs = self._weights = None
-        self._attached = False
-        self._runs = 0
+        self._compiled = self._compiled_inputs = self._weights = self._result = self._detached_rng_state = None
+        self._release()
+
+    def group_replicas(
+        self, parameter: torch.Tensor, kind: CommGroupType, size: int, mode: VariableRetrievalMode
+    ) -> None:
+        """What `replicaGrouping` of a trained parameter does."""
+        self._groupings.add(parameter, kind, size, mode)
 
     def isCompiled(self) -> bool:
         return self._compiled is not None
@@ -184,8 +274,16 @@ class PoplarExecutor:
         _, weights = self._require_compiled()
         if self._attached:
             raise createPoptorchError("Device is already attached")
+        if self._lease is None:
+            self._take_lease()
         with translate_errors():
             weights.upload()
+            if self._optimizer:
+                self._optimizer.attach()
+        if self._detached_rng_state is not None:
+            self.rng_state = self._detached_rng_state
+        elif self._options.exists("random_seed"):  # the program starts with it
+            logger.debug("Setting random seed to %d", self._options.random_seed)
         self._attached = True
 
     def detachFromDevice(self) -> None:
@@ -194,7 +292,10 @@ class PoplarExecutor:
         if not self._attached:
             raise createPoptorchError("Device is not attached")
         self.copyWeightsToHostIfNeeded()
-        self._attached = False
+        if self._optimizer:
+            self._optimizer.detach()
+        self._detached_rng_state = self.rng_state if self._options.exists("random_seed") else None
+        self._release()
         logger.debug("Detached from device")
 
     def copyWeightsToHost(self) -> None:
@@ -218,7 +319,6 @@ class PoplarExecutor:
         """Host to device, now. What training did since the last copy to the host is lost."""
         _, weights = self._require_compiled()
         self._host_weights_stale = False
-        logger.debug("Writing weights from host to IPU memory")
         with translate_errors():
             weights.upload()
 
@@ -244,29 +344,18 @@ class PoplarExecutor:
         with translate_errors():
             self._optimizer.replace(optimizer)
 
-    def cycleCount(self) -> int:
-        """Modelled cycles of one call."""
-        if not self._options.log_cycle_count:
-            raise createPoptorchError(
-                "Cycle count logging is disabled. Please set option logCycleCount to True to enable."
-            )
-        if not self._runs:
-            raise createPoptorchError("Please run the model at least once before obtaining cycle count.")
-        compiled, _ = self._require_compiled()
-        return round(compiled.plan.timing.call_cycles)
-
-    def compilationTime(self) -> timedelta:
-        """How long the compilation took."""
-        if not self._options.show_compilation_progress_bar:
-            raise createPoptorchError("Please set showCompilationProgressBar option to obtain compilation time.")
-        if self._compiled is None:
-            raise createPoptorchError("Please compile the model before obtaining compilation time.")
-        return timedelta(seconds=self._compiled.capture_seconds)
-
     def _require_compiled(self) -> tuple[session.Compiled, DeviceWeights]:
         if self._compiled is None or self._weights is None:
             raise createPoptorchError(NOT_COMPILED)
         return self._compiled, self._weights
+
+
+def _refuse_processes(options: Options) -> None:
+    if options.Distributed.numProcesses > 1:
+        raise createPoptorchError(
+            f"This model is one of {options.Distributed.numProcesses} processes, and running in several processes is "
+            "not supported yet: use replicationFactor in one process, or Options.Distributed.disable()."
+        )
 
 
 def _forget_data(inputs: BoundInputs) -> BoundInputs:

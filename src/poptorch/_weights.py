@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from poptorch.enums import CommGroupType, VariableRetrievalMode
 from poptorch.errors import createPoptorchError
 
 ALREADY_WRAPPED = (
@@ -31,6 +32,10 @@ class WeightOwner(Protocol):
 
     def destroy(self) -> None: ...
 
+    def group_replicas(
+        self, parameter: torch.Tensor, kind: CommGroupType, size: int, mode: VariableRetrievalMode
+    ) -> None: ...
+
 
 class _SyncedTensor:
     """Mixed into the class of a parameter or buffer: every torch function on it refreshes the host's copy first."""
@@ -47,6 +52,13 @@ class _SyncedTensor:
                 kind._poptorch_owner.copyWeightsToHostIfNeeded()
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
+
+    def replicaGrouping(
+        self, comm_group_type: CommGroupType, shards: int, variable_retrieval_mode: VariableRetrievalMode
+    ) -> None:
+        """Give each group of replicas a value of its own; on the host, the first dimension counts the groups."""
+        assert isinstance(self, torch.Tensor)
+        self._poptorch_owner.group_replicas(self, comm_group_type, shards, variable_retrieval_mode)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self._call_as_plain("__reduce_ex__", protocol)

@@ -8,9 +8,12 @@ from typing import Any
 
 import torch
 
+from openipu.errors import ArchiveError
 from poptorch import optim
+from poptorch._export import read_program, unpickle_objects
 from poptorch._poplar_executor import PoplarExecutor
 from poptorch._weights import ALREADY_WRAPPED, is_wrapped
+from poptorch.enums import ConnectionType
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options, choose_output_mode
 from poptorch.strategies import PipelinedExecution, ShardedExecution
@@ -29,7 +32,6 @@ def trainingModel(
         raise RuntimeError(ALREADY_WRAPPED)
     if optimizer is None:
         optimizer = optim.SGD(user_model.parameters(), lr=0.01)
-    optim.check_optimizer(optimizer)
     chosen = _copy_options(options, training=True)
     return PoplarExecutor(copy.copy(user_model), user_model, chosen, training=True, optimizer=optimizer)
 
@@ -47,9 +49,42 @@ def inferenceModel(
         )
         strategy = chosen._execution_strategy
         if isinstance(strategy, PipelinedExecution) and not isinstance(strategy, ShardedExecution):
-            message += " Use poptorch.Options().deviceIterations to process a sufficient number of batches instead."
+            message += (
+                " Use poptorch.Options().deviceIterations to process a sufficient number of batches each run for "
+                "pipelined execution instead."
+            )
         raise createPoptorchError(message)
-    return PoplarExecutor(copy.copy(user_model), user_model, chosen, training=False)
+    # Also what the executor calls its model: eval() on it must not touch the model that another executor trains.
+    own = copy.copy(user_model)
+    return PoplarExecutor(own, own, chosen, training=False)
+
+
+def load(filename: str, edit_opts_fn: Callable[[Options], None] | None = None) -> PoplarExecutor:
+    """The model, options and executable of a file written with export_model=True.
+
+    The file holds a pickle of the user's model, which is run as such: load files of your own only.
+    """
+    try:
+        saved = read_program(filename)
+    except ArchiveError as error:
+        raise AssertionError(f"Invalid file {filename}: {error}") from error
+    assert saved.model is not None, (
+        f"{filename} was created with 'export_model=False': create the model in Python, wrap it, and call "
+        "loadExecutable(filename) on it."
+    )
+    objects = unpickle_objects(saved.model)
+    options = objects["options"].clone()
+    if options.connection_type == ConnectionType.Never:
+        options.connectionType(ConnectionType.Always)
+    options.deleteIfExists("ipu_version")
+    if edit_opts_fn is not None:
+        edit_opts_fn(options)
+    if saved.training:
+        executor = trainingModel(objects["model"], options, objects["optimizer"])
+    else:
+        executor = inferenceModel(objects["model"], options)
+    executor.loadExecutable(filename)
+    return executor
 
 
 def _copy_options(options: Options | None, training: bool) -> Options:

@@ -1,7 +1,7 @@
-"""Blocks: which part of a model belongs together, for pipelines and for profiles.
+"""Blocks: which part of a model belongs together, for pipelines, phases and profiles.
 
-In: names and IPU numbers around modules, functions or lines of `forward`. Out: the same results, and ops that carry the
-name of their block. Programs are planned on one IPU a replica so far, which is said once where more are asked for.
+In: names and IPU numbers around modules, functions or lines of `forward`. Out: the same results, and ops that carry
+their block, IPU and stage, as the options' execution strategy has them. On the CPU blocks do nothing.
 """
 
 from __future__ import annotations
@@ -13,42 +13,32 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import nn
 
-from openipu.capture import BlockPlace, is_capturing, restore_block, set_block
-from poptorch._logging import warn_once
+from openipu.capture import is_capturing, set_block
+from poptorch._blocks import find_resolver
 from poptorch.errors import createPoptorchError
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class _AutomaticNames:
-    """Numbers for blocks without a name."""
-
-    def __init__(self) -> None:
-        self._next = 0
-
-    def choose(self, user_id: str | None) -> str:
-        if user_id is not None:
-            return user_id
-        self._next += 1
-        return str(self._next - 1)
-
-    def restart(self) -> None:
-        self._next = 0
-
-
-_names = _AutomaticNames()
-
-
-def _enter_block(user_id: str | None, ipu_id: int | None) -> BlockPlace:
+def _enter_block(user_id: str | None, ipu_id: int | None, owner: object = None) -> None:
+    """Ops from here on belong to this block. Outside a capture nothing happens."""
     if not is_capturing():
-        return BlockPlace()
-    if ipu_id:
-        warn_once(
-            "The model asks for more than one IPU. Results do not depend on it; programs are planned on one IPU a "
-            "replica so far."
-        )
-    return set_block(_names.choose(user_id))
+        return
+    resolver = find_resolver()
+    if resolver is None:  # a model that is planned by itself, without options
+        set_block(user_id, ipu_id or 0, ipu_id or 0)
+        return
+    place = resolver.enter(resolver.choose_name(owner) if user_id is None else user_id, ipu_id)
+    set_block(place.name, place.ipu, place.stage)
+
+
+def _leave_block() -> None:
+    """Ops from here on belong to no block, until one is begun."""
+    resolver = find_resolver() if is_capturing() else None
+    if resolver is not None:
+        place = resolver.leave()
+        set_block(place.name, place.ipu, place.stage)
 
 
 class Block(nn.Module):
@@ -58,16 +48,16 @@ class Block(nn.Module):
         super().__init__()
         self._user_id = user_id
         self._ipu_id = ipu_id
-        self._outside: list[BlockPlace] = []
 
     def __enter__(self) -> Block:
-        self._outside.append(_enter_block(self._user_id, self._ipu_id))
+        _enter_block(self._user_id, self._ipu_id)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        restore_block(self._outside.pop())
+        if kind is None:
+            _leave_block()
 
     @staticmethod
     def start(user_id: str | None = None, ipu_id: int | None = None) -> None:
@@ -76,8 +66,10 @@ class Block(nn.Module):
 
     @staticmethod
     def useAutoId() -> None:
-        """Start numbering blocks without a name anew."""
-        _names.restart()
+        """Number blocks without a name from 0. To be called first in `forward`."""
+        resolver = find_resolver()
+        if resolver is not None:
+            resolver.restart_names()
 
 
 class _BlockHook:
@@ -88,7 +80,7 @@ class _BlockHook:
         self._ipu_id = ipu_id
 
     def __call__(self, module: nn.Module, args: Any) -> None:
-        _enter_block(self._user_id, self._ipu_id)
+        _enter_block(self._user_id, self._ipu_id, self)
 
     def __repr__(self) -> str:
         return f"BeginBlock(user_id={self._user_id}, ipu_id={self._ipu_id})"
@@ -104,7 +96,7 @@ class _BlockOfFunction(nn.Module):
         self._ipu_id = ipu_id
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        _enter_block(self._user_id, self._ipu_id)
+        _enter_block(self._user_id, self._ipu_id, self)
         return self._function(*args, **kwargs)
 
 
@@ -122,6 +114,7 @@ def BeginBlock(layer_to_call: Any, user_id: str | None = None, ipu_id: int | Non
 
 def removeBlocks(module: nn.Module) -> None:
     """Take all blocks off a module and its children."""
+    assert isinstance(module, nn.Module), f"removeBlocks takes a torch.nn.Module, not {type(module)}"
     for child in module.modules():
         for key, hook in list(child._forward_pre_hooks.items()):
             if isinstance(hook, _BlockHook):

@@ -6,20 +6,29 @@ batch_size x deviceIterations x gradientAccumulation x (replicationFactor / inpu
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any, cast
 
 import torch
-from torch.utils.data import IterableDataset, Sampler
+from torch.utils import _pytree as pytree
+from torch.utils.data import IterableDataset
 
-from poptorch._logging import logger, warn_once
+from poptorch._args_parser import prepare_types
+from poptorch._async_accessor import AsynchronousDataAccessor
+from poptorch._logging import logger
+from poptorch._share_sampler import ShareSampler
 from poptorch.enums import DataLoaderMode
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options
 
+__all__ = ["AsynchronousDataAccessor", "DataLoader", "count_loaded_micro_batches"]
+
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
     """Loads what one call of a model consumes. `drop_last` is True unless told otherwise: shapes are static."""
+
+    _accessor: AsynchronousDataAccessor | None = None
 
     def __init__(
         self,
@@ -40,37 +49,72 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         assert isinstance(options, Options), f"Expected a poptorch.Options first, not {type(options)}"
         options._freeze()
         self._options = options
+        distributed = options.Distributed.numProcesses > 1 and auto_distributed_partitioning
+        self._joined_batches = 1  # batches of a user's sampler in one of ours
         micro_batches = count_loaded_micro_batches(options)
+        if batch_sampler is not None:
+            _check_sampler(batch_size, shuffle, distributed)
+            batch_size = getattr(batch_sampler, "batch_size", 1)
+            self._joined_batches = micro_batches
         self._combined_batch_size = None if batch_size is None else batch_size * micro_batches
-        self._check_mode(mode, rebatched_worker_size, async_options)
-        if isinstance(dataset, IterableDataset) and num_workers > 1 and kwargs.get("worker_init_fn") is None:
-            logger.warning(
-                "An IterableDataset with several workers and no worker_init_fn yields every element once a worker: "
-                "pass a worker_init_fn that splits the dataset."
-            )
+        self.rebatched_drop_last = drop_last
+        asynchronous = mode != DataLoaderMode.Sync
+        combined = self._combined_batch_size
+        short_batches = not drop_last and combined is not None and combined > 1
+        rebatches = mode == DataLoaderMode.AsyncRebatched or (asynchronous and short_batches)
+        self._rebatched_size = combined if rebatches else None
+        self.leaves_short_batches = batch_sampler is None and short_batches
+        loaded_size = self._choose_loaded_size(rebatched_worker_size)
+        _check_iterable(dataset, num_workers, distributed, kwargs)
         keywords = dict(kwargs, num_workers=num_workers)
         keywords["persistent_workers"] = num_workers > 0 if persistent_workers is None else persistent_workers
-        distributed = options.Distributed.numProcesses > 1 and auto_distributed_partitioning
+        if not drop_last:
+            _warn_of_remainder(dataset, batch_sampler, combined, micro_batches, options.Distributed.numProcesses)
         if batch_sampler is not None:
-            self._check_sampler(batch_size, shuffle, distributed)
-            own_batch = getattr(batch_sampler, "batch_size", None)
-            self._combined_batch_size = own_batch * micro_batches if isinstance(own_batch, int) else None
-            joined = _JoinedBatches(batch_sampler, micro_batches, drop_last)
-            super().__init__(dataset, batch_sampler=cast("Sampler[list[int]]", joined), **keywords)
-            return
-        if distributed and "sampler" not in keywords:
-            keywords["sampler"] = _ShareSampler(options, dataset, batch_size, bool(shuffle))
-            shuffle = False
-        if self._combined_batch_size is not None and not drop_last:
-            self._warn_of_remainder(dataset)
-        if not isinstance(dataset, IterableDataset):
-            keywords["shuffle"] = bool(shuffle)
-        super().__init__(
-            dataset,
-            batch_size=self._combined_batch_size,
-            drop_last=drop_last and self._combined_batch_size is not None,
-            **keywords,
+            super().__init__(dataset, batch_sampler=cast(Any, batch_sampler), **keywords)
+        else:
+            if distributed and "sampler" not in keywords:
+                keywords["sampler"] = _make_share_sampler(options, dataset, combined, bool(shuffle), drop_last)
+                shuffle = False
+            if not isinstance(dataset, IterableDataset):
+                keywords["shuffle"] = bool(shuffle)
+            # Where batches are put together anew, nothing is lost before that.
+            drops = drop_last and loaded_size is not None and not rebatches
+            super().__init__(dataset, batch_size=loaded_size, drop_last=drops, **keywords)
+        if asynchronous:
+            self._start_accessor(async_options or {})
+
+    def _choose_loaded_size(self, rebatched_worker_size: int | None) -> int | None:
+        """The batch that workers load."""
+        if self._rebatched_size is None or rebatched_worker_size is None:
+            return self._combined_batch_size
+        assert rebatched_worker_size <= self._rebatched_size, (
+            f"The rebatched_worker_size ({rebatched_worker_size}) must be <= to the combined batch size "
+            f"({self._rebatched_size})"
         )
+        return rebatched_worker_size
+
+    def _start_accessor(self, async_options: dict[str, Any]) -> None:
+        assert "rebatched_size" not in async_options, (
+            "rebatched_size cannot be among the async_options: it is the combined batch size. "
+            "Use DataLoaderMode.AsyncRebatched."
+        )
+        size = self._rebatched_size if (self._rebatched_size or 0) > 1 else None
+        accessor = AsynchronousDataAccessor(self, **async_options, rebatched_size=size)
+        accessor._dataset = weakref.proxy(self)  # otherwise loader and accessor would keep each other alive
+        self._accessor = accessor
+
+    def __len__(self) -> int:
+        if self._joined_batches > 1:
+            return self._divide(len(cast(Sized, self.batch_sampler)), self._joined_batches)
+        if self._rebatched_size is not None and self.batch_size is not None:
+            iterable = isinstance(self.dataset, IterableDataset)
+            elements = len(cast(Sized, self.dataset)) if iterable else len(cast(Sized, self.sampler))
+            return self._divide(elements, self._rebatched_size)
+        return super().__len__()
+
+    def _divide(self, count: int, size: int) -> int:
+        return count // size if self.rebatched_drop_last else -(-count // size)
 
     @property
     def combinedBatchSize(self) -> int | None:
@@ -81,49 +125,20 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def options(self) -> Options:
         return self._options
 
+    def __iter__(self) -> Any:
+        if self._accessor is not None:
+            return iter(self._accessor)
+        if self._joined_batches > 1:
+            return _join_batches(super().__iter__(), self._joined_batches, self.rebatched_drop_last)
+        return super().__iter__()
+
     def terminate(self) -> None:
-        """Stop background workers, if any. The loader may be iterated again."""
-        iterator = getattr(self, "_iterator", None)
-        if iterator is not None and hasattr(iterator, "_shutdown_workers"):
-            iterator._shutdown_workers()
-        self._iterator = None
+        """End the background process of the asynchronous modes; without effect in the others."""
+        if self._accessor is not None:
+            self._accessor.terminate()
 
-    def _check_mode(
-        self, mode: DataLoaderMode, rebatched_worker_size: int | None, async_options: dict[str, Any] | None
-    ) -> None:
-        if rebatched_worker_size is not None:
-            assert mode == DataLoaderMode.AsyncRebatched, "rebatched_worker_size is for DataLoaderMode.AsyncRebatched"
-            combined = self._combined_batch_size or 0
-            assert rebatched_worker_size <= combined, (
-                f"rebatched_worker_size ({rebatched_worker_size}) must be at most the combined batch size ({combined})"
-            )
-        if async_options is not None:
-            assert mode != DataLoaderMode.Sync, "async_options are for the asynchronous modes"
-        if mode != DataLoaderMode.Sync:
-            warn_once(
-                f"DataLoaderMode.{DataLoaderMode(mode).name} is not supported yet: batches are loaded synchronously. "
-                "The batches are the same; use num_workers to load in the background."
-            )
-
-    @staticmethod
-    def _check_sampler(batch_size: int | None, shuffle: bool | None, distributed: bool) -> None:
-        if batch_size != 1 or shuffle:
-            raise createPoptorchError("`batch_sampler` option is mutually exclusive with batch_size, shuffle.")
-        if distributed:
-            raise createPoptorchError(
-                "`batch_sampler` option is mutually exclusive with auto_distributed_partitioning: "
-                "pass auto_distributed_partitioning=False and let the sampler choose this process's share."
-            )
-
-    def _warn_of_remainder(self, dataset: Any) -> None:
-        combined = self._combined_batch_size
-        if isinstance(dataset, Sized) and combined and len(dataset) % combined:
-            logger.warning(
-                "The dataset has %d elements, which is not a multiple of the combined batch size (%d): with "
-                "drop_last=False the last batch is short, and a model compiled for full batches refuses it.",
-                len(dataset),
-                combined,
-            )
+    def __del__(self) -> None:
+        self.terminate()
 
 
 def count_loaded_micro_batches(options: Options) -> int:
@@ -132,63 +147,84 @@ def count_loaded_micro_batches(options: Options) -> int:
     return int(options.device_iterations * groups * options.Training.gradient_accumulation)
 
 
-class _JoinedBatches:
-    """Several batches of a user's sampler as one."""
-
-    def __init__(self, sampler: Iterable[list[int]], count: int, drop_last: bool) -> None:
-        self._sampler = sampler
-        self._count = count
-        self._drop_last = drop_last
-
-    def __iter__(self) -> Iterator[list[int]]:
-        joined: list[int] = []
-        batches = 0
-        for batch in self._sampler:
-            joined.extend(batch)
-            batches += 1
-            if batches == self._count:
-                yield joined
-                joined, batches = [], 0
-        if joined and not self._drop_last:
-            yield joined
-
-    def __len__(self) -> int:
-        batches = len(cast(Sized, self._sampler))
-        return batches // self._count if self._drop_last else -(-batches // self._count)
-
-
-class _ShareSampler(Sampler[int]):
-    """This process's contiguous share of a dataset. Every process makes the same permutation, anew each epoch.
-
-    Elements left over by the division are the last ones in even epochs and the first ones in odd epochs.
-    """
-
-    def __init__(self, options: Options, dataset: Any, batch_size: int | None, shuffle: bool) -> None:
-        assert not isinstance(dataset, IterableDataset), (
-            "auto_distributed_partitioning not supported for IterableDataset"
+def _check_sampler(batch_size: int | None, shuffle: bool | None, distributed: bool) -> None:
+    if batch_size != 1 or shuffle:
+        raise createPoptorchError("`batch_sampler` option is mutually exclusive with batch_size, shuffle.")
+    if distributed:
+        raise createPoptorchError(
+            "`batch_sampler` option is mutually exclusive with auto_distributed_partitioning=True: "
+            "pass auto_distributed_partitioning=False and let the sampler choose this process's share."
         )
-        assert batch_size is not None, "auto_distributed_partitioning needs a batch_size"
-        if shuffle:
-            assert options.exists("random_seed"), (
-                "When using auto_distributed_partitioning you must set poptorch.Options.randomSeed() "
-                "to ensure that tensors are in the same order in all processes."
-            )
-        self._elements = len(dataset)
-        self._share: int = self._elements // options.Distributed.numProcesses
-        self._process = options.Distributed.processId
-        self._processes = options.Distributed.numProcesses
-        self._seed = options.random_seed if shuffle else None
-        self._epoch = 0
 
-    def __len__(self) -> int:
-        return self._share
 
-    def __iter__(self) -> Iterator[int]:
-        order = list(range(self._elements))
-        if self._seed is not None:
-            generator = torch.Generator().manual_seed(self._seed + self._epoch)
-            order = torch.randperm(self._elements, generator=generator).tolist()
-        leftover = self._elements - self._share * self._processes
-        first = self._process * self._share + (leftover if self._epoch % 2 else 0)
-        self._epoch += 1
-        return iter(order[first : first + self._share])
+def _check_iterable(dataset: Any, num_workers: int, distributed: bool, kwargs: dict[str, Any]) -> None:
+    if not isinstance(dataset, IterableDataset):
+        return
+    assert not distributed, "auto_distributed_partitioning not supported for IterableDataset"
+    if num_workers > 1 and kwargs.get("worker_init_fn") is None:
+        logger.warning(
+            "IterableDataset used with num_workers=%d but no worker_init_fn specified: the DataLoader returns every "
+            "element %d times. Pass a worker_init_fn that gives each worker its part of the dataset.",
+            num_workers,
+            num_workers,
+        )
+
+
+def _warn_of_remainder(
+    dataset: Any, batch_sampler: Any, combined: int | None, micro_batches: int, processes: int
+) -> None:
+    """Say that the last batch will be short, where that is known."""
+    if combined is None or isinstance(dataset, IterableDataset):
+        return
+    try:
+        count, size = (
+            (len(dataset), combined * processes) if batch_sampler is None else (len(batch_sampler), micro_batches)
+        )
+    except TypeError:  # a sampler that does not know
+        logger.warning("The batch_sampler has no length and drop_last=False: the last batch may be short.")
+        return
+    if count % size:
+        logger.warning(
+            "The number of %s (%d) is not divisible by that of one step (%d) and drop_last=False: the last batch is "
+            "short, and a model compiled for full batches refuses it. Use drop_last=True to leave it out.",
+            "elements in the dataset" if batch_sampler is None else "batches of the batch_sampler",
+            count,
+            size,
+        )
+
+
+def _make_share_sampler(
+    options: Options, dataset: Any, combined: int | None, shuffle: bool, drop_last: bool
+) -> ShareSampler:
+    assert combined is not None, "batch_size=None not allowed when using auto_distributed_partitioning."
+    assert not shuffle or options.exists("random_seed"), (
+        "When using auto_distributed_partitioning you must set poptorch.Options.randomSeed() "
+        "to ensure that tensors are in the same order in all processes."
+    )
+    return ShareSampler(
+        len(dataset),
+        combined,
+        options.Distributed.processId,
+        options.Distributed.numProcesses,
+        drop_last=drop_last,
+        seed=options.random_seed if shuffle else None,
+    )
+
+
+def _join_batches(batches: Iterator[Any], count: int, drop_last: bool) -> Iterator[Any]:
+    """Several batches, each collated by itself, as one along the first dimension."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if len(waiting) == count:
+            yield _concatenate(waiting)
+            waiting = []
+    if waiting and not drop_last:
+        yield _concatenate(waiting)
+
+
+def _concatenate(batches: list[Any]) -> Any:
+    prepare_types(batches)
+    flat = [pytree.tree_leaves(batch) for batch in batches]
+    joined = [torch.cat(parts) if isinstance(parts[0], torch.Tensor) else parts[0] for parts in zip(*flat, strict=True)]
+    return pytree.tree_unflatten(joined, pytree.tree_structure(batches[0]))

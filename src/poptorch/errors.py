@@ -65,7 +65,10 @@ _OLD_NAMES = {  # names of openipu's options in messages -> those that PopTorch 
     "output_period": "the output_return_period of poptorch.Options().outputMode",
 }
 _KNOWN_PHRASES = {  # part of a message -> the sentence that PopTorch users know
-    "written buffers cannot be broadcast": "PopTorch does not support broadcasting buffers.",
+    "written buffers cannot be broadcast": (
+        "PopTorch does not support broadcasting buffers. If your model is able to tolerate buffers becoming out of "
+        "sync between replicas, you can disable buffer broadcasting using poptorch.Options.broadcastBuffers(False)."
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
 from openipu.capture import DynamicShapeError, is_capturing, mark_loss
 from openipu.errors import CaptureError, LossError, OptionError
+from openipu.graph import OutputKind
 
 STRAY = torch.tensor([1, 2])
 
@@ -306,9 +307,11 @@ def test_the_loss_need_not_be_returned(capture_training):
     assert capture_training(WithLosses(forward), torch.ones(2, 3)).training
 
 
-def test_a_loss_without_trainable_parameters_is_refused(capture_training):
-    with pytest.raises(LossError, match="no trainable parameter"):
-        capture_training(WithLosses(lambda y, x: F.mse_loss(y.detach(), x)), torch.ones(2, 3))
+def test_a_loss_without_trainable_parameters_trains_nothing_and_says_so(capture_training):
+    program = capture_training(WithLosses(lambda y, x: F.mse_loss(y.detach(), x)), torch.ones(2, 3))
+    assert program.training
+    assert not program.micro.outputs_of(OutputKind.GRADIENT)
+    assert "no trainable parameter" in program.warnings[0]
 
 
 def test_an_unknown_reduction_is_refused(capture_training):

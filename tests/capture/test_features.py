@@ -180,11 +180,11 @@ def test_traced_tensors_do_not_stay_in_plain_attributes_and_other_changes_do(cap
     assert states == ["start"]
 
 
-def test_an_object_that_hides_tensors_is_replaced_with_a_warning(capture_inference):
+def test_a_set_of_tensors_is_replaced_with_a_warning(capture_inference):
     def forward(x):
-        return x, SimpleNamespace(layers=[SimpleNamespace(keys=x + 1)]), SimpleNamespace(keys="none")
+        return x, {x + 1}, SimpleNamespace(keys="none")
 
-    with pytest.warns(UserWarning, match=r"Output 1 is a types.SimpleNamespace that holds IPU tensors"):
+    with pytest.warns(UserWarning, match=r"Output 1 is a builtins.set that holds IPU tensors"):
         program = capture_inference(forward, torch.ones(2))
     assert program.output_tree.host_leaves[1] is None
     assert program.output_tree.host_leaves[2] == SimpleNamespace(keys="none")

@@ -203,3 +203,67 @@ def test_an_op_without_a_row_is_named_and_marked(make_plan):
     assert plan.guessed_ops == {"aten.linalg_matrix_exp.default": 1}
     assert plan.timing.guessed_cycles > 0
     assert "aten.linalg_matrix_exp.default" in plan.warnings[-1]
+
+
+def test_a_buffer_that_takes_a_part_of_an_activation_costs_a_copy_and_hides_nothing(make_plan):
+    class Remember(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(256, 1024)
+            self.register_buffer("last", torch.zeros(1024))
+
+        def forward(self, x):
+            hidden = self.layer(x)
+            self.last.copy_(hidden[0])
+            return torch.relu(hidden)
+
+    plan = make_plan(Remember(), (torch.randn(512, 256),))
+    large = [variable for variable in plan.variables if variable.bytes == 512 * 1024 * 4]
+    assert large, "the activation is there"
+    assert any(op.op == "aten.copy.default" for op in plan.ops)
+    assert sum_bytes(plan, VariableKind.BUFFER) == 1024 * 4
+
+
+def test_an_expanded_operand_is_broadcast_to_the_tiles_of_the_result(make_plan):
+    class Spread(nn.Module):
+        def forward(self, x):
+            return x.expand(1024, 1024).relu()
+
+    plan = make_plan(Spread(), (torch.randn(1, 1024),))
+    assert [step.kind for step in plan.steps if step.op is not None][:2] == [StepKind.SYNC, StepKind.EXCHANGE]
+
+
+def test_an_op_that_follows_a_result_on_few_tiles_has_more_to_do_on_each(make_plan):
+    class Narrow(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4096, 4096, bias=False)
+
+        def forward(self, x):
+            return torch.tanh(self.layer(x))
+
+    plan = make_plan(Narrow(), (torch.randn(8, 4096),))
+    product, tanh = plan.ops
+    held = [variable for variable in plan.variables if variable.op == product.index and variable.kind == "activation"]
+    steps = [step for step in plan.steps if step.op == tanh.index and step.kind is StepKind.COMPUTE]
+    assert max(step.tiles for step in steps) <= held[0].mapping.tiles
+
+
+def test_the_host_link_works_both_ways_at_once(make_plan):
+    class Add(nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    both = make_plan(Add(), (torch.randn(1, 1 << 20),))
+    one = make_plan(Add(), (torch.randn(1, 1 << 20),), output_mode=OutputMode.FINAL)
+    assert both.timing.micro_cycles == pytest.approx(one.timing.micro_cycles)
+
+
+def test_cards_without_links_reduce_gradients_over_the_host(make_plan, perceptron, batch):
+    optimizer = torch.optim.SGD(perceptron.parameters(), lr=0.1)
+    data = tuple(torch.cat([part] * 2) for part in batch)
+    plan = make_plan(perceptron, data, optimizer=optimizer, replicas=2, system="c600")
+    [reduction] = [step for step in plan.steps if "all-reduce" in step.name]
+    sent_bytes = 2 * 1 / 2 * 4 * PERCEPTRON_PARAMETERS
+    seconds = sent_bytes / plan.system.host_bytes_per_second
+    assert reduction.cycles == pytest.approx(seconds * plan.system.target.clock_hz)

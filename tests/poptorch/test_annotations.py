@@ -11,8 +11,8 @@ import poptorch
 from openipu.graph import note_of
 
 
-def quiet():
-    return poptorch.Options().showCompilationProgressBar(False)
+def quiet(iterations=1):
+    return poptorch.Options().showCompilationProgressBar(False).deviceIterations(iterations)
 
 
 def list_blocks(executor):
@@ -32,57 +32,93 @@ def test_begin_block_names_what_follows_and_changes_no_result():
     plain = copy.deepcopy(model)
     assert poptorch.BeginBlock(model[0], "first", ipu_id=0) is model[0]
     poptorch.BeginBlock(model[2], "second", ipu_id=1)
-    executor = poptorch.inferenceModel(model, quiet())
-    x = torch.randn(3, 2)
+    executor = poptorch.inferenceModel(model, quiet(2))
+    x = torch.randn(4, 2)
     assert torch.allclose(executor(x), plain(x))
     assert list_blocks(executor) == ["first", "second"]
     assert torch.equal(model(x), plain(x))
     assert model.state_dict().keys() == plain.state_dict().keys()
 
 
-def test_more_than_one_ipu_is_told_once(caplog):
-    from poptorch import _logging
-
-    _logging._warned.clear()
-    for _ in range(2):
-        model = make_layers()
-        poptorch.BeginBlock(model[2], ipu_id=1)
-        poptorch.inferenceModel(model, quiet())(torch.ones(1, 2))
-    assert caplog.text.count("planned on one IPU") == 1
-
-
 def test_blocks_are_context_managers_and_decorators():
-    @poptorch.BlockFunction("function")
+    @poptorch.BlockFunction("function", ipu_id=0)
     def double(x):
+        """Twice as much."""
         return x * 2
 
     def forward(x):
-        with poptorch.Block("outer"):
+        with poptorch.Block("first", ipu_id=0):
             x = x + 1
-            with poptorch.Block("inner"):
-                x = x * 3
-            x = x - 1
         x = double(x)
-        poptorch.Block.start("rest")
+        poptorch.Block.start("rest", ipu_id=0)
         return x / 2
 
     executor = poptorch.inferenceModel(forward, quiet())
-    assert executor(torch.ones(1)) == 5
-    assert list_blocks(executor) == ["outer", "inner", "outer", "function", "rest"]
-    assert forward(torch.ones(1)) == 5
+    assert executor(torch.ones(1)) == 2
+    assert list_blocks(executor) == ["first", "function", "rest"]
+    assert forward(torch.ones(1)) == 2
+    assert (double.__name__, double.__doc__) == ("double", "Twice as much.")
 
 
 def test_blocks_without_a_name_are_numbered():
     def forward(x):
         poptorch.Block.useAutoId()
-        with poptorch.Block():
+        with poptorch.Block(ipu_id=0):
             x = x + 1
-        with poptorch.Block():
+        with poptorch.Block(ipu_id=0):
             return x * 2
 
     executor = poptorch.inferenceModel(forward, quiet())
     executor(torch.ones(1))
     assert list_blocks(executor) == ["0", "1"]
+
+
+def test_a_module_that_is_called_again_keeps_its_number():
+    layers = make_layers()
+    poptorch.BeginBlock(layers[0], ipu_id=0)
+    poptorch.BeginBlock(layers[2], ipu_id=0)
+
+    executor = poptorch.inferenceModel(torch.nn.Sequential(layers[0], layers[2], layers[0], layers[2]), quiet())
+    executor(torch.ones(1, 2))
+    assert list_blocks(executor) == ["0", "1", "0", "1"]
+
+
+def test_an_op_after_the_end_of_a_block_is_named_with_its_line():
+    def forward(x):
+        with poptorch.Block("only", ipu_id=0):
+            x = x + 1
+        return x * 3  # outside
+
+    executor = poptorch.inferenceModel(forward, quiet())
+    with pytest.raises(poptorch.Error, match=r"No active Block, all the ops must belong to a Block: Mul \(at .*py"):
+        executor(torch.ones(1))
+    assert not poptorch.isRunningOnIpu()
+
+
+def test_backward_ops_keep_the_stage_of_their_forward_op():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 1)
+
+        def forward(self, x):
+            with poptorch.Block("one", ipu_id=0):
+                x = self.first(x)
+            with poptorch.Block("two", ipu_id=1):
+                return poptorch.identity_loss(self.second(x), "mean")
+
+    options = quiet()
+    options.Training.gradientAccumulation(3)
+    executor = poptorch.trainingModel(Model(), options)
+    executor.compile(torch.ones(3, 2))
+    places = {
+        (note.module, note.phase.value): (note.block, note.ipu, note.stage)
+        for note in map(note_of, executor._compiled.program.micro.module.graph.nodes)
+        if note.block is not None
+    }
+    for phase in ("forward", "backward"):
+        assert places["first", phase] == ("one", 0, 0)
+        assert places["second", phase] == ("two", 1, 1)
 
 
 def test_a_module_has_one_block_until_it_is_removed():

@@ -56,7 +56,7 @@ def test_the_last_incomplete_batch_is_dropped_unless_told_otherwise(caplog):
     assert read_indices(poptorch.DataLoader(options, Numbers(7), batch_size=2)) == [[0, 1, 2, 3]]
     loader = poptorch.DataLoader(options, Numbers(7), batch_size=2, drop_last=False)
     assert read_indices(loader) == [[0, 1, 2, 3], [4, 5, 6]]
-    assert "not a multiple of the combined batch size (4)" in caplog.text
+    assert "The number of elements in the dataset (7) is not divisible by that of one step (4)" in caplog.text
 
 
 def test_options_freeze_with_the_loader():
@@ -99,6 +99,18 @@ def test_batches_of_a_sampler_are_joined():
     assert len(kept) == 3
 
 
+def test_each_batch_of_a_sampler_is_collated_by_itself():
+    def pad(samples):
+        values = [value for value, _ in samples]
+        return torch.stack(values + [torch.full((1,), -1.0)] * (3 - len(values)))
+
+    sampler = [[0, 1], [2, 3, 4], [5], [6]]
+    loader = poptorch.DataLoader(
+        poptorch.Options().deviceIterations(2), Numbers(7), batch_sampler=sampler, collate_fn=pad
+    )
+    assert [batch.flatten().tolist() for batch in loader] == [[0, 1, -1, 2, 3, 4], [5, -1, -1, 6, -1, -1]]
+
+
 @pytest.mark.parametrize("arguments", [{"batch_size": 2}, {"shuffle": True}])
 def test_a_batch_sampler_excludes_batch_size_and_shuffle(arguments):
     sampler = BatchSampler(RandomSampler(range(4)), batch_size=2, drop_last=False)
@@ -116,9 +128,22 @@ def share(process, processes, size, epochs=1, **arguments):
 
 
 def test_each_process_gets_a_contiguous_share():
-    # 10 elements, 3 processes: 3 each; the one left over is the last in even epochs, the first in odd ones
-    assert share(0, 3, 10, epochs=2) == [[0, 1, 2], [1, 2, 3]]
-    assert share(2, 3, 10, epochs=2) == [[6, 7, 8], [7, 8, 9]]
+    # 10 elements, 3 processes: 3 each, and one is left over
+    assert share(0, 3, 10, epochs=2) == [[0, 1, 2], [0, 1, 2]]
+    assert share(2, 3, 10, epochs=2) == [[6, 7, 8], [6, 7, 8]]
+    # steps of 2: 2 each, and whole steps only
+    assert share(1, 3, 10, batch_size=2) == [[2, 3]]
+    assert [share(process, 3, 10, drop_last=False) for process in range(3)] == [
+        [[0, 1, 2, 3]], [[4, 5, 6]], [[7, 8, 9]]
+    ]  # fmt: skip
+
+
+def test_elements_left_over_in_one_shuffled_epoch_are_used_in_the_next():
+    for size in range(9, 16):
+        shares = [share(process, 2, size, epochs=6, shuffle=True, batch_size=2) for process in (0, 1)]
+        for epoch in range(5):
+            used = {index for mine in shares for index in mine[epoch] + mine[epoch + 1]}
+            assert used == set(range(size))
 
 
 def test_shuffled_shares_of_processes_do_not_overlap_and_change_each_epoch():
@@ -135,23 +160,17 @@ def test_shares_need_a_seed_a_batch_and_a_map():
         poptorch.DataLoader(options, Numbers(4), shuffle=True)
     with pytest.raises(AssertionError, match="auto_distributed_partitioning not supported for IterableDataset"):
         poptorch.DataLoader(options, Stream(4))
-    with pytest.raises(AssertionError, match="needs a batch_size"):
+    with pytest.raises(AssertionError, match="batch_size=None not allowed"):
         poptorch.DataLoader(options, Numbers(4), batch_size=None)
     whole = poptorch.DataLoader(options, Numbers(4), auto_distributed_partitioning=False)
     assert flatten(read_indices(whole)) == [0, 1, 2, 3]
 
 
-def test_asynchronous_modes_load_the_same_batches_and_say_so_once(caplog):
-    from poptorch import _logging
-
-    _logging._warned.clear()
-    for _ in range(2):
-        loader = poptorch.DataLoader(poptorch.Options(), Numbers(4), 2, mode=poptorch.DataLoaderMode.Async)
-        assert read_indices(loader) == [[0, 1], [2, 3]]
-    assert caplog.text.count("DataLoaderMode.Async is not supported yet") == 1
+def test_a_worker_loads_at_most_a_combined_batch():
+    options = poptorch.Options()
     with pytest.raises(AssertionError, match="rebatched_worker_size"):
         poptorch.DataLoader(
-            poptorch.Options(), Numbers(4), 2, mode=poptorch.DataLoaderMode.AsyncRebatched, rebatched_worker_size=3
+            options, Numbers(4), 4, mode=poptorch.DataLoaderMode.AsyncRebatched, rebatched_worker_size=5
         )
 
 
@@ -159,6 +178,5 @@ def test_workers_load_the_same_batches_and_stop():
     loader = poptorch.DataLoader(poptorch.Options().deviceIterations(2), Numbers(8), batch_size=2, num_workers=1)
     assert loader.persistent_workers
     assert read_indices(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    loader.terminate()
+    loader.terminate()  # has no effect here: there is no process of our own
     assert read_indices(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    loader.terminate()

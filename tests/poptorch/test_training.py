@@ -117,6 +117,29 @@ def test_twenty_steps_have_the_losses_and_weights_of_eager(make, optimizer):
         assert torch.allclose(ours, theirs, atol=1e-5), name
 
 
+@pytest.mark.parametrize(("iterations", "accumulation", "replicas"), [(1, 1, 2), (5, 1, 1), (2, 2, 1), (2, 3, 2)])
+@pytest.mark.parametrize("make", [make_mlp, make_cnn, make_lstm, make_bert])
+def test_twenty_updates_have_the_losses_of_eager_however_they_are_divided(make, iterations, accumulation, replicas):
+    torch.manual_seed(2)
+    body, sample = make()
+    model = WithLoss(body)
+    reference = copy.deepcopy(model)
+    size = 2 * accumulation * replicas  # samples of one update
+    batches = [(sample(size), torch.randint(0, 3, (size,))) for _ in range(20)]
+    expected = train_eagerly(
+        reference, torch.optim.SGD(reference.parameters(), lr=0.05), batches, accumulation, replicas
+    )
+    options = quiet().deviceIterations(iterations).replicationFactor(replicas).broadcastBuffers(False)
+    options.Training.gradientAccumulation(accumulation)
+    options.outputMode(poptorch.OutputMode.All)
+    training = poptorch.trainingModel(model, options, torch.optim.SGD(model.parameters(), lr=0.05))
+    losses = []
+    for start in range(0, 20, iterations):
+        parts = batches[start : start + iterations]
+        losses.append(training(*(torch.cat(column) for column in zip(*parts, strict=True)))[1].flatten())
+    assert torch.allclose(torch.cat(losses), expected, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("iterations", [1, 2])
 @pytest.mark.parametrize("accumulation", [1, 3])
 @pytest.mark.parametrize("replicas", [1, 2])

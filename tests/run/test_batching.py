@@ -48,6 +48,13 @@ def test_wide_numbers_are_narrowed_to_what_was_compiled():
     assert parts[0].dtype is torch.float32
 
 
+def test_whole_numbers_keep_no_more_than_32_bits():
+    entry = GraphInput("ids", InputKind.INPUT, "ids", (2,), torch.int64, 0)
+    (part,) = split_call(torch.tensor([2**32 + 5, -7]), entry, RunOptions())
+    assert part.dtype is torch.int64
+    assert part.tolist() == [5, -7]
+
+
 def test_other_number_formats_are_refused():
     with pytest.raises(InputError, match=r"x holds torch.int64.*compiled for torch.float32"):
         split_call(torch.zeros(24, 5, dtype=torch.int64), ENTRY, OPTIONS)

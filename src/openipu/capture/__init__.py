@@ -2,27 +2,59 @@
 
 from openipu.capture.active import (
     is_capturing,
+    is_capturing_training,
     mark_loss,
     mark_tensor,
     restore_block,
     set_block,
 )
+from openipu.capture.calls import call_in_graph
+from openipu.capture.custom_ops import call_custom_op, find_custom_op, register_custom_op
 from openipu.capture.failures import DynamicShapeError
+from openipu.capture.host_calls import call_host
 from openipu.capture.lines import register_internal_directory
 from openipu.capture.notes import BlockPlace
-from openipu.capture.optimizers import describe_optimizer, list_hyper_parameters, read_hyper_parameters
+from openipu.capture.optimizers import (
+    compute_hyper_parameters,
+    describe_groups,
+    describe_optimizer,
+    find_kind,
+    list_hyper_parameters,
+    list_members,
+    read_hyper_parameters,
+)
 from openipu.capture.program import capture_program
+from openipu.capture.scopes import attach_attributes, group_convolutions, pop_name_scope, push_name_scope
+from openipu.capture.streams import mark_stream
+from openipu.capture.subgraphs import capture_branches, capture_loop
 
 __all__ = [
     "BlockPlace",
     "DynamicShapeError",
+    "attach_attributes",
+    "call_custom_op",
+    "call_host",
+    "call_in_graph",
+    "capture_branches",
+    "capture_loop",
     "capture_program",
+    "compute_hyper_parameters",
+    "describe_groups",
     "describe_optimizer",
+    "find_custom_op",
+    "find_kind",
+    "group_convolutions",
     "is_capturing",
+    "is_capturing_training",
     "list_hyper_parameters",
+    "list_members",
     "mark_loss",
+    "mark_stream",
     "mark_tensor",
+    "pop_name_scope",
+    "push_name_scope",
     "read_hyper_parameters",
+    "register_custom_op",
     "register_internal_directory",
     "restore_block",
     "set_block",

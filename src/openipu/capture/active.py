@@ -17,8 +17,19 @@ from torch import fx
 from openipu.capture.notes import BlockPlace, NoteKeeper
 from openipu.capture.recorder import Recorder
 from openipu.capture.torch_private import OpOverload
+from openipu.capture.twins import ModelTwins
 from openipu.errors import OptionError
 from openipu.graph import NOTE, note_of
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMark:
+    """An input or output that the user wants to cross the host link while the IPU computes."""
+
+    is_input: bool
+    mode: str
+    source: fx.Node  # what was marked
+    marked: fx.Node  # its new name, from there on
 
 
 @dataclass(eq=False)
@@ -29,6 +40,11 @@ class ActiveCapture:
     notes: NoteKeeper
     losses: list[torch.Tensor] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    training: bool = False
+    twins: ModelTwins | None = None  # in the model's place while forward runs
+    calls: list[object] = field(default_factory=list)  # keeps calls alive until they are in the finished graph
+    streams: list[StreamMark] = field(default_factory=list)
+    groups_convolutions: bool = False  # inside a multi-convolution
 
     def warn(self, message: str) -> None:
         """Once each."""
@@ -56,6 +72,11 @@ def set_active(capture: ActiveCapture | None) -> None:
 def is_capturing() -> bool:
     """Is forward being captured, rather than run?"""
     return _state.current is not None
+
+
+def is_capturing_training() -> bool:
+    """Is forward being captured with its gradients and update?"""
+    return _state.current is not None and _state.current.training
 
 
 def mark_loss(tensor: torch.Tensor, reduction: str = "mean") -> torch.Tensor:

@@ -15,7 +15,9 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from openipu.capture.formats import find_device_dtype
 from openipu.capture.torch_private import unwrap_compiled
+from openipu.errors import CaptureError
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,13 @@ def make_argument_twins(
         if not isinstance(leaf, torch.Tensor):
             values.append(leaf)
             continue
+        if leaf.numel() == 0:
+            raise CaptureError(
+                f"Zero-sized tensors are unsupported (Got shape {list(leaf.shape)}): input {_name_leaf(path, names)} "
+                "has no elements, so there is nothing to compile for. Pass at least one sample."
+            )
         # Inputs arrive contiguous and detached, however the caller holds them.
-        twin = torch.empty(leaf.shape, dtype=leaf.dtype, device="meta")
+        twin = torch.empty(leaf.shape, dtype=find_device_dtype(leaf.dtype), device="meta")
         inputs.append(InputTwin(_name_leaf(path, names), index, twin))
         values.append(twin)
     new_args, new_kwargs = pytree.tree_unflatten(values, spec)

@@ -78,12 +78,23 @@ def refuse_dynamic_shape(operation: object) -> DynamicShapeError:
     )
 
 
-def refuse_unsupported(operation: object) -> CaptureError:
+def refuse_unsupported(operation: Any) -> CaptureError:
     """An op that cannot be traced."""
     return CaptureError(
         locate(
-            f"Unsupported ops found in compiled model: [{operation}]. Not all operations are supported yet: torch "
-            "cannot tell the shape of its result without data. Replace it by other ops, or move it out of forward."
+            f"Unsupported ops found in compiled model: [{operation._schema.name}]. Not all operations are supported "
+            "yet: torch cannot tell the shape of its result without data. Replace it by other ops, or move it out of "
+            "forward."
+        )
+    )
+
+
+def refuse_set_memory() -> CaptureError:
+    """`set_()` makes a tensor out of another's memory; `copy.copy(tensor)` does so too."""
+    return CaptureError(
+        locate(
+            "set_() and copy.copy() of an IPU tensor reach for its memory, which a static graph has no name for. "
+            "Use tensor.view_as(tensor) to share values, or tensor.clone() to copy them."
         )
     )
 

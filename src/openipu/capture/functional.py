@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from openipu.capture.calls import resolve_calls
 from openipu.capture.failures import locate
 from openipu.capture.recorder import CPU, META, Recorder
 from openipu.capture.rewriting import rewrite_mutations
@@ -48,6 +49,7 @@ def finish_graph(functional: FunctionalGraph, outputs: tuple[fx.Node, ...]) -> f
     """Add the output node, drop what nobody needs, and let go of autograd's history."""
     graph = functional.graph
     graph.output(outputs)
+    resolve_calls(graph)
     graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
     for node in graph.nodes:
         value = node.meta.get("val")

@@ -19,6 +19,7 @@ from openipu.graph import SourceLine
 _internal_prefixes: list[str] = [
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    os.path.dirname(sys.executable) + os.sep,  # the launchers of commands such as `openipu`
 ]
 _internal_files = {contextlib.__file__, functools.__file__}
 # Code that Python itself made up. "<string>" is also what `python -c` runs, so it counts when there is nothing else.

@@ -58,16 +58,17 @@ def choose_loss(losses: Sequence[torch.Tensor], recorder: Recorder) -> torch.Ten
             "Multiple independent losses found in graph. Graph must have one final loss. "
             f"Wrap final graph loss in poptorch.identity_loss. The losses are computed{places}"
         )
-    loss = by_node[final[0]]
-    if not loss.requires_grad:
-        raise LossError(
-            locate(
-                "The loss depends on no trainable parameter, so there is nothing to train. Check requires_grad of the "
-                "parameters, and that forward computes the loss outside torch.no_grad() and from undetached tensors.",
-                note_of(final[0]).line,
-            )
-        )
-    return loss
+    return by_node[final[0]]
+
+
+def describe_untrained(loss: torch.Tensor, recorder: Recorder) -> str:
+    """A warning for a loss that no trainable parameter reaches: the program runs and trains nothing."""
+    return locate(
+        "The loss depends on no trainable parameter, so there is nothing to train: weights stay as they are. Check "
+        "requires_grad of the parameters, and that forward computes the loss outside torch.no_grad() and from "
+        "undetached tensors.",
+        note_of(recorder.node_of(loss)).line,
+    )
 
 
 def _reaches_another(start: fx.Node, losses: set[fx.Node]) -> bool:

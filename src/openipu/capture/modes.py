@@ -15,11 +15,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from openipu.capture import failures
-from openipu.capture.active import ActiveCapture
+from openipu.capture.active import ActiveCapture, mark_tensor
 from openipu.capture.indexing import read_item, write_item
 from openipu.capture.losses import LOSS_FUNCTIONS
+from openipu.capture.mixed_precision import align_weights
+from openipu.capture.python_functions import find_open_twin
 from openipu.capture.recorder import CPU, META
-from openipu.capture.substitutes import check_one_hot, count_bins
+from openipu.capture.substitutes import check_one_hot, compute_in_float, count_bins
 from openipu.errors import CaptureError
 
 IPU = torch.device("ipu:0")
@@ -76,6 +78,7 @@ class IpuMode(TorchFunctionMode):
         super().__init__()
         self._capture = capture
         self._twins = twins  # by id of the real parameter or buffer: RNN weight lists and closures hold those
+        self._opened: list[Any] = []  # Python functions of torch that run under the mode now
         self._handlers: dict[Any, Callable[[Any, list[Any], dict[str, Any]], Any]] = {
             _T.__getitem__: self._read_item,
             _T.__setitem__: self._write_item,
@@ -86,6 +89,7 @@ class IpuMode(TorchFunctionMode):
             _T.data.__set__: self._set_data,  # type: ignore[attr-defined]
             torch.bincount: self._count_bins,
             _T.bincount: self._count_bins,
+            torch.ctc_loss: self._compute_ctc_loss,
             _T.get_device: self._number_device,
             _T.new_tensor: self._copy_data,
             torch.normal: self._draw_normal,
@@ -113,10 +117,23 @@ class IpuMode(TorchFunctionMode):
             return handler(func, positional, keywords)
         if func is F.one_hot and positional[0].is_meta:
             check_one_hot(*positional, **keywords)
-        result = _call(func, positional, keywords)
+        positional, keywords = align_weights(func, positional, keywords)
+        result = self._run(func, positional, keywords)
         if func in LOSS_FUNCTIONS and isinstance(result, torch.Tensor) and result.is_meta:
             self._capture.losses.append(result)
+            mark_tensor(result, {"loss": func.__name__})
         return result
+
+    def _run(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        twin = find_open_twin(func)
+        if twin is None or func in self._opened:  # one that comes back here would do so for ever
+            return _call(func, args, keywords)
+        self._opened.append(func)
+        try:
+            with self:
+                return _call(twin, args, keywords)
+        finally:
+            self._opened.pop()
 
     def _is_ours(self, tensor: torch.Tensor) -> bool:
         return tensor.is_meta or id(tensor) in self._twins
@@ -211,6 +228,10 @@ class IpuMode(TorchFunctionMode):
 
     def _count_bins(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         return count_bins(*args, **keywords) if args[0].is_meta else func(*args, **keywords)
+
+    def _compute_ctc_loss(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        half = bool(args) and args[0].is_meta and args[0].dtype is torch.float16
+        return compute_in_float(func, *args, **keywords) if half else _call(func, args, keywords)
 
     def _set_data(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """`x.data = y` would leave no trace: it is recorded as the copy that it amounts to."""

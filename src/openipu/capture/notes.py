@@ -37,6 +37,7 @@ class NoteKeeper:
         self._outer_modules: list[str] = []
         self._module = ""
         self.block = BlockPlace()
+        self.attributes: dict[str, Any] = {}  # of all ops from here on
         self._sequences: list[int] = []
         self._forward_notes: list[Note] = []
         self._last_sequence = -1
@@ -55,6 +56,15 @@ class NoteKeeper:
         if self._outer_modules and threading.get_ident() == self._thread:
             self._module = self._outer_modules.pop()
 
+    def enter_scope(self, name: str) -> None:
+        """A part of forward that the user named: as if it were a module."""
+        self._outer_modules.append(self._module)
+        self._module = f"{self._module}/{name}".lstrip("/")
+
+    def leave_scope(self) -> None:
+        if self._outer_modules:
+            self._module = self._outer_modules.pop()
+
     def start_backward(self, loss_note: Note) -> None:
         """From here on nodes are backward nodes. The seed gradient belongs to the loss."""
         self._last_sequence = read_next_sequence() - 1
@@ -66,7 +76,15 @@ class NoteKeeper:
 
     def _note_forward(self) -> Note:
         block = self.block
-        note = Note(Phase.FORWARD, self._module, find_user_line(), block.name, block.ipu, block.stage)
+        note = Note(
+            Phase.FORWARD,
+            self._module,
+            find_user_line(),
+            block.name,
+            block.ipu,
+            block.stage,
+            dict(self.attributes),
+        )
         # The op's autograd node, if it has one, was made just before the op arrived here. The first op wins: what
         # follows without a node of its own has the same number.
         sequence = read_next_sequence() - 1

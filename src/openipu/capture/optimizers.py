@@ -1,7 +1,8 @@
-"""Reads a torch optimizer: its structure for the graph, and its changing values for each run.
+"""Reads an optimizer: its structure for the graph, and its changing values for each run.
 
-In: `torch.optim.SGD`, `Adam` or `AdamW`. Out: an `OptimizerSpec`, and hyper-parameters by key. Values never enter the
-graph, so a new learning rate never recompiles; a value that decides the shape of the graph (no momentum at all) does.
+In: a torch optimizer, or a kind with the settings of its groups. Out: an `OptimizerSpec`, and hyper-parameters by key.
+Values never enter the graph, so a new learning rate never recompiles; a value that decides the shape of the graph (no
+momentum at all) does, unless it is said to be variable.
 """
 
 from __future__ import annotations
@@ -15,57 +16,125 @@ import torch
 from openipu.errors import OptionError
 from openipu.graph import HyperParameter, OptimizerGroup, OptimizerKind, OptimizerSpec
 
-SUPPORTED = "torch.optim.SGD, torch.optim.Adam and torch.optim.AdamW"
+LOSS_SCALING = HyperParameter("loss_scaling", -1)
+SUPPORTED = "torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW and torch.optim.RMSprop"
+Settings = Mapping[str, Any]  # one parameter group as torch keeps it: "lr", "betas" …
+
+_KINDS = {  # AdamW first: newer torch derives it from Adam
+    torch.optim.AdamW: OptimizerKind.ADAMW,
+    torch.optim.Adam: OptimizerKind.ADAM,
+    torch.optim.SGD: OptimizerKind.SGD,
+    torch.optim.RMSprop: OptimizerKind.RMSPROP,
+}
 # Adam needs 1 - beta and log(beta) to more digits than float32 arithmetic on beta would leave.
-_ADAM_VALUES = ("lr", "eps", "beta1_rest", "beta2", "beta2_rest", "log_beta1", "log_beta2")
+_MOMENTS = ("lr", "eps", "beta1_rest", "beta2", "beta2_rest")
+_CORRECTION = ("log_beta1", "log_beta2")
+_VALUES = {  # always inputs of the update
+    OptimizerKind.SGD: ("lr",),
+    OptimizerKind.ADAM: _MOMENTS,
+    OptimizerKind.ADAMW: _MOMENTS,
+    OptimizerKind.RMSPROP: ("lr", "eps", "alpha", "alpha_rest"),
+    OptimizerKind.LAMB: (*_MOMENTS, "max_weight_norm"),
+}
+_VALUE_FLAGS = {  # inputs only where they are not neutral, or may become so: name -> its neutral value
+    "momentum": 0.0,
+    "dampening": 0.0,
+    "velocity_scaling": 1.0,
+    "weight_decay": 0.0,
+}
+_FLAGS = {  # what decides the shape of the graph
+    OptimizerKind.SGD: ("momentum", "weight_decay", "maximize"),
+    OptimizerKind.ADAM: ("weight_decay", "maximize", "decoupled_weight_decay"),
+    OptimizerKind.ADAMW: ("weight_decay", "maximize"),
+    OptimizerKind.RMSPROP: ("momentum", "weight_decay", "maximize", "centered", "use_tf_variant"),
+    OptimizerKind.LAMB: ("weight_decay",),
+}
+_MOMENTUM_FLAGS = ("nesterov", "dampening", "velocity_scaling", "use_combined_accum")  # of SGD, where it has momentum
+
+
+def find_kind(optimizer: torch.optim.Optimizer) -> OptimizerKind:
+    """Which of torch's optimizers this is."""
+    for cls, kind in _KINDS.items():
+        if isinstance(optimizer, cls):
+            return kind
+    raise OptionError(f"{type(optimizer).__name__} has no IPU update rule here. Supported are {SUPPORTED}.")
 
 
 def describe_optimizer(
     optimizer: torch.optim.Optimizer, parameter_names: Mapping[int, str], default_parameters: Sequence[str] = ()
 ) -> OptimizerSpec:
-    """The structure of an optimizer.
+    """The structure of a torch optimizer.
 
     `parameter_names` maps id(parameter) to its name in the model; parameters of other models are left out, as no
     gradient of this program reaches them. `default_parameters` are in no group: they form a last one with the
     optimizer's defaults.
     """
-    kind = _find_kind(optimizer)
-    groups: list[OptimizerGroup] = []
-    for settings in optimizer.param_groups:
-        names = tuple(parameter_names[id(entry)] for entry in settings["params"] if id(entry) in parameter_names)
-        groups.append(OptimizerGroup(names, _read_flags(kind, settings)))
+    kind = find_kind(optimizer)
+    members = list_members(optimizer, parameter_names)
+    settings: list[Settings] = list(optimizer.param_groups)
     if default_parameters:
-        groups.append(OptimizerGroup(tuple(default_parameters), _read_flags(kind, optimizer.defaults)))
-    return OptimizerSpec(kind, tuple(groups))
+        members.append(tuple(default_parameters))
+        settings.append(optimizer.defaults)
+    return OptimizerSpec(kind, describe_groups(kind, members, settings))
+
+
+def list_members(optimizer: torch.optim.Optimizer, parameter_names: Mapping[int, str]) -> list[tuple[str, ...]]:
+    """The names of each group's parameters."""
+    return [
+        tuple(parameter_names[id(entry)] for entry in group["params"] if id(entry) in parameter_names)
+        for group in optimizer.param_groups
+    ]
+
+
+def describe_groups(
+    kind: OptimizerKind,
+    members: Sequence[Sequence[str]],
+    settings: Sequence[Settings],
+    variable: frozenset[str] = frozenset(),
+) -> tuple[OptimizerGroup, ...]:
+    """Groups of parameters with their flags. Settings named in `variable` are inputs even where they are neutral."""
+    return tuple(
+        OptimizerGroup(tuple(names), _read_flags(kind, entries, variable))
+        for names, entries in zip(members, settings, strict=True)
+    )
 
 
 def list_hyper_parameters(spec: OptimizerSpec) -> tuple[HyperParameter, ...]:
-    """The scalars that the update of this optimizer takes as inputs."""
-    return tuple(
+    """The scalars that a program with this optimizer takes as inputs."""
+    grouped = tuple(
         HyperParameter(name, index)
         for index, group in enumerate(spec.groups)
         for name in _list_names(spec.kind, group.flags)
     )
+    return (*grouped, LOSS_SCALING) if spec.loss_scaling else grouped
 
 
 def read_hyper_parameters(optimizer: torch.optim.Optimizer, spec: OptimizerSpec) -> dict[str, float]:
-    """The optimizer's values now, by `HyperParameter.key`."""
-    settings = list(optimizer.param_groups)
+    """A torch optimizer's values now, by `HyperParameter.key`."""
+    if find_kind(optimizer) is not spec.kind:
+        raise OptionError(
+            f"The program was compiled for {spec.kind.value} and the optimizer is {type(optimizer).__name__}. "
+            "Compile again with this optimizer."
+        )
+    settings: list[Settings] = list(optimizer.param_groups)
     if len(spec.groups) == len(settings) + 1:
         settings.append(optimizer.defaults)
+    return compute_hyper_parameters(spec, settings)
+
+
+def compute_hyper_parameters(
+    spec: OptimizerSpec, settings: Sequence[Settings], loss_scaling: float = 1.0
+) -> dict[str, float]:
+    """The values of each group's settings, by `HyperParameter.key`."""
     if len(spec.groups) != len(settings):
         raise OptionError(
             f"The program was compiled for {len(spec.groups)} parameter groups and the optimizer has {len(settings)}. "
             "Compile again with this optimizer."
         )
-    if _find_kind(optimizer) is not spec.kind:
-        raise OptionError(
-            f"The program was compiled for {spec.kind.value} and the optimizer is {type(optimizer).__name__}. "
-            "Compile again with this optimizer."
-        )
     values: dict[str, float] = {}
     for index, (group, entries) in enumerate(zip(spec.groups, settings, strict=True)):
-        changed = group.flags ^ _read_flags(spec.kind, entries)
+        changed = group.flags ^ _read_flags(spec.kind, entries, frozenset())
+        changed -= {name for name in group.flags if name in _VALUE_FLAGS}  # a compiled value may well be neutral
         if changed:
             raise OptionError(
                 f"Group {index} of the optimizer was compiled {_list_flags(group.flags)} and now has "
@@ -73,45 +142,45 @@ def read_hyper_parameters(optimizer: torch.optim.Optimizer, spec: OptimizerSpec)
             )
         available = _compute_values(spec.kind, entries)
         values.update({f"{name}.{index}": available[name] for name in _list_names(spec.kind, group.flags)})
+    if spec.loss_scaling:
+        values[LOSS_SCALING.key] = float(loss_scaling)
     return values
 
 
-def _find_kind(optimizer: torch.optim.Optimizer) -> OptimizerKind:
-    if isinstance(optimizer, torch.optim.AdamW):  # first: newer torch derives it from Adam
-        return OptimizerKind.ADAMW
-    if isinstance(optimizer, torch.optim.Adam):
-        return OptimizerKind.ADAM
-    if isinstance(optimizer, torch.optim.SGD):
-        return OptimizerKind.SGD
-    raise OptionError(f"{type(optimizer).__name__} has no IPU update rule here. Supported are {SUPPORTED}.")
-
-
-def _read_flags(kind: OptimizerKind, settings: Mapping[str, Any]) -> frozenset[str]:
-    """What decides the shape of the graph."""
+def _read_flags(kind: OptimizerKind, settings: Settings, variable: frozenset[str]) -> frozenset[str]:
     if settings.get("amsgrad"):
         raise OptionError(f"amsgrad=True has no IPU update rule here. Supported are {SUPPORTED} without amsgrad.")
-    names = ["weight_decay", "maximize"]
-    if kind is OptimizerKind.SGD:
-        names += ["momentum", "nesterov", "dampening"] if settings.get("momentum") else []
-    elif settings.get("decoupled_weight_decay") and kind is OptimizerKind.ADAM:
-        names.append("decoupled_weight_decay")
-    return frozenset(name for name in names if settings.get(name))
+
+    def is_needed(name: str) -> bool:
+        if name in _VALUE_FLAGS:
+            return name in variable or settings.get(name, _VALUE_FLAGS[name]) != _VALUE_FLAGS[name]
+        return bool(settings.get(name))
+
+    names = _FLAGS[kind]
+    if kind is OptimizerKind.SGD and is_needed("momentum"):
+        names = (*names, *_MOMENTUM_FLAGS)
+    flags = {name for name in names if is_needed(name)}
+    if settings.get("bias_correction") is False:
+        flags.add("no_bias_correction")
+    return frozenset(flags)
 
 
 def _list_names(kind: OptimizerKind, flags: frozenset[str]) -> tuple[str, ...]:
-    if kind is OptimizerKind.SGD:
-        momentum = ("momentum",) if "momentum" in flags else ()
-        dampening = ("dampening",) if "dampening" in flags else ()
-        names = ("lr", *momentum, *dampening)
-    else:
-        names = _ADAM_VALUES
-    return (*names, "weight_decay") if "weight_decay" in flags else names
+    names = _VALUES[kind]
+    if names[: len(_MOMENTS)] == _MOMENTS and "no_bias_correction" not in flags:
+        names = (*names, *_CORRECTION)
+    return (*names, *(name for name in _VALUE_FLAGS if name in flags))
 
 
-def _compute_values(kind: OptimizerKind, settings: Mapping[str, Any]) -> dict[str, float]:
-    plain = ("lr", "momentum", "dampening", "weight_decay", "eps")
+def _compute_values(kind: OptimizerKind, settings: Settings) -> dict[str, float]:
+    plain = ("lr", "eps", "alpha", "max_weight_norm")
     values = {name: float(settings[name]) for name in plain if name in settings}
-    if kind is not OptimizerKind.SGD:
+    values |= {name: float(settings.get(name, neutral)) for name, neutral in _VALUE_FLAGS.items()}
+    if not values["momentum"]:
+        values["dampening"] = 0.0  # as in torch, which dampens momentum alone
+    if "alpha" in values:
+        values["alpha_rest"] = 1 - float(settings["alpha"])
+    if "betas" in settings:
         beta1, beta2 = (float(beta) for beta in settings["betas"])
         values |= {"beta1_rest": 1 - beta1, "beta2": beta2, "beta2_rest": 1 - beta2}
         values |= {"log_beta1": _log(beta1), "log_beta2": _log(beta2)}

@@ -17,12 +17,13 @@ from torch import fx, nn
 from openipu.capture.active import ActiveCapture, is_capturing, set_active
 from openipu.capture.arguments import ArgumentTwins, make_argument_twins
 from openipu.capture.functional import finish_graph, make_functional
-from openipu.capture.losses import choose_loss
+from openipu.capture.losses import choose_loss, describe_untrained
 from openipu.capture.modes import IpuMode
 from openipu.capture.notes import NoteKeeper
-from openipu.capture.optimizers import list_hyper_parameters
-from openipu.capture.recorder import Recorder
+from openipu.capture.optimizers import LOSS_SCALING, list_hyper_parameters
+from openipu.capture.recorder import META, Recorder
 from openipu.capture.results import Result, Trace, collect_results
+from openipu.capture.streams import check_streams
 from openipu.capture.torch_private import (
     pose_as_compiling,
     provide_ipu_device_module,
@@ -30,6 +31,7 @@ from openipu.capture.torch_private import (
     run_backward,
     run_compiled_models_eagerly,
     skip_distribution_checks,
+    skip_mask_detection,
 )
 from openipu.capture.twins import ModelTwins
 from openipu.capture.updates import CapturedUpdate, TrainedParameter, capture_update
@@ -43,6 +45,7 @@ from openipu.graph import (
     Note,
     OptimizerSpec,
     OutputKind,
+    Phase,
     Program,
     note_of,
 )
@@ -89,10 +92,12 @@ def _capture(
     notes = NoteKeeper(root)
     recorder = Recorder(notes.make_note)
     inputs = _add_inputs(recorder, twins, arguments)
-    capture = ActiveCapture(recorder, notes)
-    trace = _trace(model, arguments, twins, capture, training=optimizer is not None)
+    scale = _add_loss_scale(recorder, inputs) if optimizer is not None and optimizer.loss_scaling else None
+    capture = ActiveCapture(recorder, notes, training=optimizer is not None, twins=twins)
+    trace = _trace(model, arguments, twins, capture, optimizer is not None, scale)
     twins.check_unchanged()
     results, tree = collect_results(trace, capture)
+    check_streams(capture, inputs, results)
     micro = _build_graph(recorder, inputs, results)
     update = None if optimizer is None else _capture_update(optimizer, twins, trace)
     return Program(
@@ -156,8 +161,22 @@ def _add_inputs(recorder: Recorder, twins: ModelTwins, arguments: ArgumentTwins)
     return found
 
 
+def _add_loss_scale(recorder: Recorder, inputs: list[GraphInput]) -> torch.Tensor:
+    """A placeholder for what the loss is multiplied by before backward."""
+    scale = torch.empty((), dtype=torch.float32, device=META)
+    node = recorder.add_placeholder(LOSS_SCALING.key, scale)
+    node.meta[NOTE] = Note(Phase.BACKWARD)
+    inputs.append(GraphInput(node.name, InputKind.HYPER, LOSS_SCALING.key, (), scale.dtype))
+    return scale
+
+
 def _trace(
-    model: Callable[..., Any], arguments: ArgumentTwins, twins: ModelTwins, capture: ActiveCapture, training: bool
+    model: Callable[..., Any],
+    arguments: ArgumentTwins,
+    twins: ModelTwins,
+    capture: ActiveCapture,
+    training: bool,
+    scale: torch.Tensor | None,
 ) -> Trace:
     """Forward, the choice of the loss, and backward, with everything put back afterwards."""
     with ExitStack() as stack:
@@ -171,6 +190,7 @@ def _trace(
         stack.enter_context(relax_checkpoint_checks())
         stack.enter_context(provide_ipu_device_module())
         stack.enter_context(skip_distribution_checks())
+        stack.enter_context(skip_mask_detection())
         stack.enter_context(run_compiled_models_eagerly())
         stack.enter_context(torch.set_grad_enabled(training))
         stack.callback(set_active, None)
@@ -181,9 +201,15 @@ def _trace(
         if not training:
             return Trace(output, None, {})
         loss = choose_loss(capture.losses, capture.recorder)
-        capture.notes.start_backward(note_of(capture.recorder.node_of(loss)))
         leaves = {name: twin for name, twin in twins.parameters.items() if twin.requires_grad}
-        gradients = run_backward(loss, torch.ones_like(loss), list(leaves.values()))
+        if not loss.requires_grad or not leaves:
+            capture.warn(describe_untrained(loss, capture.recorder))
+            return Trace(output, loss, dict.fromkeys(leaves))
+        capture.notes.start_backward(note_of(capture.recorder.node_of(loss)))
+        seed = torch.ones_like(loss)
+        if scale is not None:
+            seed = seed * scale.to(loss.dtype)
+        gradients = run_backward(loss, seed, list(leaves.values()))
         return Trace(output, loss, dict(zip(leaves, gradients, strict=True)))
 
 
@@ -218,7 +244,7 @@ def _capture_update(optimizer: OptimizerSpec, twins: ModelTwins, trace: Trace) -
         for name, twin in twins.parameters.items()
         if trace.gradients.get(name) is not None
     }
-    if not any(name in trained for group in optimizer.groups for name in group.parameters):
+    if trained and not any(name in trained for group in optimizer.groups for name in group.parameters):
         raise LossError(
             "No parameter that the optimizer holds gets a gradient from the loss. "
             "Check that the optimizer was made from this model's parameters, and that they take part in forward."

@@ -15,6 +15,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from openipu.capture import failures
+from openipu.capture.formats import find_device_dtype, narrow_arguments
 from openipu.capture.substitutes import make_ctc_results
 from openipu.capture.torch_private import TorchDispatchMode, bypass_function_modes, pause_recording, storage_key
 from openipu.errors import InternalError
@@ -73,9 +74,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def lift_constant(self, tensor: torch.Tensor) -> torch.Tensor:
         """A host tensor becomes a constant of the program, as it is now."""
         with bypass_function_modes(), pause_recording():
-            twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
+            held = tensor.detach().to(find_device_dtype(tensor.dtype), copy=True)
+            twin = torch.empty_strided(held.shape, held.stride(), dtype=held.dtype, device=META)
             node = self.add_placeholder(f"constant_{len(self.constants)}", twin)
-            self.constants[node.name] = tensor.detach().clone()
+            self.constants[node.name] = held
         return twin
 
     def _lift_scalar(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -118,6 +120,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not reads_ipu and not (device is not None and device.type == "meta"):
             return func(*args, **kwargs)
         _check_static(func, args, kwargs, device, reads_ipu)
+        kwargs = narrow_arguments(kwargs)
         if func is aten._to_copy.default and not reads_ipu:
             return self.lift_constant(func(*args, **{**kwargs, "device": CPU}))
         args, kwargs = self._replace_host_tensors(func, args, kwargs, tensors)
@@ -218,6 +221,8 @@ def _check_static(
     """A static graph has no values on the host and no shapes that depend on data."""
     if func in _HOST_READS:
         raise failures.refuse_host_read(_HOST_READS[func])
+    if func.overloadpacket is aten.set_:
+        raise failures.refuse_set_memory()
     if device is not None and device.type != "meta":
         raise failures.refuse_move_to_host(f'.to("{device}")')
     if func is aten.copy_.default and not args[0].is_meta:
@@ -257,11 +262,29 @@ def _run_on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         if func._schema.is_mutable:
             raise failures.refuse_unsupported(func) from error
     on_host = {**kwargs, "device": CPU} if kwargs.get("device") is not None else kwargs
-    zeros = pytree.tree_map_only(torch.Tensor, lambda t: torch.zeros(t.shape, dtype=t.dtype), (args, on_host))
     try:
-        result = func(*zeros[0], **zeros[1])
+        result = _run_on_zeros(func, args, on_host)
     except NotImplementedError as error:
         raise failures.refuse_unsupported(func) from error
     return pytree.tree_map_only(
         torch.Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=META), result
     )
+
+
+def _run_on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The op on the host. Some ops have no half-precision kernel there: those are run in float32."""
+
+    def run(half: torch.dtype) -> Any:
+        def make(tensor: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(tensor.shape, dtype=half if tensor.dtype is torch.float16 else tensor.dtype)
+
+        zero_args, zero_kwargs = pytree.tree_map_only(torch.Tensor, make, (args, kwargs))
+        return func(*zero_args, **zero_kwargs)
+
+    try:
+        return run(torch.float16)
+    except NotImplementedError as error:
+        if "Half" not in str(error):
+            raise
+    wide = run(torch.float32)
+    return pytree.tree_map_only(torch.Tensor, lambda t: t.half() if t.dtype is torch.float32 else t, wide)

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from openipu.capture.active import ActiveCapture
+from openipu.capture.containers import open_containers
 from openipu.graph import OutputKind, OutputTree
 
 _SEARCH_DEPTH = 5  # of objects inside objects: a cache holds layers, which hold tensors
@@ -41,7 +42,7 @@ class Result:
 
 def collect_results(trace: Trace, capture: ActiveCapture) -> tuple[list[Result], OutputTree]:
     """Outputs, loss and gradients; and the host values among the outputs."""
-    leaves, spec = pytree.tree_flatten(trace.output)
+    leaves, spec = pytree.tree_flatten(open_containers(trace.output, capture.recorder.knows))
     results: list[Result] = []
     host_leaves: dict[int, Any] = {}
     for index, leaf in enumerate(leaves):

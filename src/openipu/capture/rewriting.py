@@ -25,6 +25,8 @@ aten = torch.ops.aten
 _FUNCTIONAL_FORMS: dict[Any, Any] = {
     aten.bernoulli_.float: aten.bernoulli.p,
     aten.normal_.default: aten.normal_functional.default,
+    aten.pow_.Scalar: aten.pow.Tensor_Scalar,
+    aten.pow_.Tensor: aten.pow.Tensor_Tensor,
 }
 _BATCH_NORM = aten._native_batch_norm_legit.default
 
@@ -219,8 +221,11 @@ def _find_functional_form(operation: Any) -> Any:
     overload = getattr(getattr(aten, name[:-1], None), operation._overloadname, None)
     if overload is None or overload._schema.is_mutable:
         return None
-    same = [argument.name for argument in overload._schema.arguments]
-    return overload if same == [argument.name for argument in operation._schema.arguments] else None
+    return overload if _list_parameters(overload) == _list_parameters(operation) else None
+
+
+def _list_parameters(operation: Any) -> list[tuple[str, str]]:
+    return [(argument.name, str(argument.type)) for argument in operation._schema.arguments]
 
 
 def _is_mutable(node: fx.Node) -> bool:

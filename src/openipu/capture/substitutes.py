@@ -19,8 +19,9 @@ def count_bins(values: torch.Tensor, weights: torch.Tensor | None = None, minlen
     if not isinstance(minlength, int) or minlength <= 0:
         raise CaptureError(
             locate(
-                "Bincount `minlength` must be specified and must be a constant, because the shape of the result "
-                "cannot depend on data. Pass minlength=<number of bins>; values must be smaller than it."
+                "Bincount `minlength` must be specified and must be a constant. On the IPU MK2 platform the minimum "
+                "length is also the maximum length, because no shape depends on data. "
+                "Pass minlength=<number of bins>; values must be smaller than it."
             )
         )
     counted = torch.ones_like(values) if weights is None else weights
@@ -56,3 +57,9 @@ def make_ctc_results(func: Any, args: tuple[Any, ...]) -> tuple[torch.Tensor, to
     time_steps, *batch = log_probabilities.shape[:-1]
     losses = log_probabilities.new_empty(batch)
     return losses, log_probabilities.new_empty((*batch, time_steps, 2 * longest + 1))
+
+
+def compute_in_float(func: Any, log_probabilities: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """`torch.ctc_loss`, whose C++ code makes a tensor of lengths that it cannot make in half precision."""
+    result: torch.Tensor = func(log_probabilities.float(), *args, **kwargs)
+    return result.to(log_probabilities.dtype)

@@ -32,6 +32,7 @@ __all__ = [
     "run_backward",
     "run_compiled_models_eagerly",
     "skip_distribution_checks",
+    "skip_mask_detection",
     "storage_key",
     "unwrap_compiled",
 ]
@@ -96,6 +97,18 @@ def skip_distribution_checks() -> Iterator[None]:
         yield
     finally:
         torch.distributions.Distribution.set_default_validate_args(before)
+
+
+@contextmanager
+def skip_mask_detection() -> Iterator[None]:
+    """`nn.Transformer` reads a mask to see whether it is the causal one: a hint for speed, which masks do without."""
+    module: Any = torch.nn.modules.transformer
+    before = module._detect_is_causal_mask
+    module._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
+    try:
+        yield
+    finally:
+        module._detect_is_causal_mask = before
 
 
 def unwrap_compiled(model: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,8 @@ same dictionaries back, whatever happened inside, and remembers what forward did
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch import nn
 
 from openipu.capture.attributes import TENSOR_DICTIONARIES, ModuleAttributes
 from openipu.capture.failures import locate
+from openipu.capture.formats import find_device_dtype
 from openipu.capture.lines import find_user_line
 from openipu.errors import CaptureError
 from openipu.graph import SourceLine
@@ -89,6 +92,17 @@ class ModelTwins:
         for attributes in self._attributes:
             attributes.restore()
 
+    @contextmanager
+    def stand_aside(self) -> Iterator[None]:
+        """The model's own tensors are back in their place for the while: host code inside forward reads values."""
+        for swap in self._swaps:
+            swap.module.__dict__[swap.attribute] = swap.original
+        try:
+            yield
+        finally:
+            for swap in self._swaps:
+                swap.module.__dict__[swap.attribute] = swap.watched
+
     def _swap(self, module: nn.Module, prefix: str, attribute: str, original: dict[str, Any]) -> None:
         entries = {key: None if value is None else self.by_id[id(value)] for key, value in original.items()}
         swap = _Swap(module, prefix, attribute, original, _WatchedTensors(entries))
@@ -118,12 +132,13 @@ class ModelTwins:
                         locate(
                             f"{kind} {name} is reassigned within the model when calling the forward method. "
                             f"This is not supported. Consider using self.{key}.copy_(src) to copy data from a source "
-                            f"tensor, where `src` is the name of the source tensor.",
+                            "tensor, where src is the name of the source tensor.",
                             line,
                         )
                     )
 
 
 def make_twin(tensor: torch.Tensor) -> torch.Tensor:
-    """A meta tensor of the same shape, strides and dtype."""
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+    """A meta tensor of the same shape and strides, in the format that the device holds it in."""
+    dtype = find_device_dtype(tensor.dtype)
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device="meta")

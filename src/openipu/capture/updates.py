@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from openipu.capture.functional import finish_graph, make_functional
-from openipu.capture.optimizers import list_hyper_parameters
+from openipu.capture.optimizers import LOSS_SCALING, list_hyper_parameters
 from openipu.capture.recorder import META, Recorder
-from openipu.capture.update_rules import Slots, Values, update_adam, update_sgd
+from openipu.capture.update_rules import RULES, GroupUpdate, Slots, choose_working_dtype
 from openipu.errors import OptionError
 from openipu.graph import (
     NOTE,
@@ -58,7 +58,7 @@ def capture_update(spec: OptimizerSpec, trained: Mapping[str, TrainedParameter])
         for parameter in members:
             tracer.add_parameter(parameter, list_state_slots(spec, spec.groups[index], parameter))
     with torch.no_grad(), tracer.recorder:
-        gradients = tracer.gradients
+        gradients = tracer.unscale_gradients()
         if spec.max_grad_norm is not None and gradients:
             gradients = _clip(gradients, spec.max_grad_norm, tracer.enter_module)
         for index, members in enumerate(groups):
@@ -69,16 +69,32 @@ def capture_update(spec: OptimizerSpec, trained: Mapping[str, TrainedParameter])
 
 def list_state_slots(spec: OptimizerSpec, group: OptimizerGroup, parameter: TrainedParameter) -> list[StateSlot]:
     """The state of one parameter. Like torch, each parameter counts its own steps."""
+    flags = group.flags
     scalars: list[str] = []
+    initial = 0.0
     if spec.kind is OptimizerKind.SGD:
-        tensors = ["momentum_buffer"] if "momentum" in group.flags else []
+        tensors = ["momentum_buffer"] if "momentum" in flags else []
         # torch starts the momentum with the undampened gradient, so the first step must be known.
-        scalars = ["step"] if "dampening" in group.flags else []
+        scalars = ["step"] if "dampening" in flags else []
+    elif spec.kind is OptimizerKind.RMSPROP:
+        tensors = ["square_avg"] + ["grad_avg"] * ("centered" in flags) + ["momentum_buffer"] * ("momentum" in flags)
+        initial = 1.0 if "use_tf_variant" in flags else 0.0
     else:
         tensors = ["exp_avg", "exp_avg_sq"]
-        scalars = ["step"]
-    exact = torch.float64 if parameter.dtype is torch.float64 else torch.float32
-    slots = [StateSlot(name, parameter.name, parameter.shape, spec.state_dtypes.get(name, exact)) for name in tensors]
+        scalars = [] if "no_bias_correction" in flags else ["step"]
+    exact = choose_working_dtype(parameter.dtype)
+    if "use_combined_accum" in flags:  # gradients are added to the momentum itself, which is as the weight is
+        exact = parameter.dtype
+    slots = [
+        StateSlot(
+            name,
+            parameter.name,
+            parameter.shape,
+            spec.state_dtypes.get(name, exact),
+            initial if name == "square_avg" else 0.0,
+        )
+        for name in tensors
+    ]
     return slots + [StateSlot(name, parameter.name, (), torch.float32) for name in scalars]
 
 
@@ -87,6 +103,7 @@ class _UpdateTracer:
 
     def __init__(self, spec: OptimizerSpec) -> None:
         self._spec = spec
+        self._entries = list_hyper_parameters(spec)
         self._note = Note(Phase.UPDATE)
         self.recorder = Recorder(lambda: self._note)
         self._inputs: list[GraphInput] = []
@@ -102,7 +119,7 @@ class _UpdateTracer:
         self._note = Note(Phase.UPDATE, module=parameter.rpartition(".")[0])
 
     def add_hyper_parameters(self) -> None:
-        for entry in list_hyper_parameters(self._spec):
+        for entry in self._entries:
             self._hyper[entry.key] = self._add(InputKind.HYPER, entry.key, (), torch.float32)
 
     def add_parameter(self, parameter: TrainedParameter, slots: list[StateSlot]) -> None:
@@ -111,27 +128,39 @@ class _UpdateTracer:
             raise OptionError(f"Parameter {name} is in two groups of the optimizer. Leave it in one of them.")
         self.enter_module(name)
         self._parameters[name] = self._add(InputKind.PARAMETER, name, parameter.shape, parameter.dtype)
-        self.gradients[name] = self._add(InputKind.GRADIENT, name, parameter.shape, parameter.dtype)
+        # Float64 is kept: an accumulator is to save memory or digits, never to lose what the parameter has.
+        exact = parameter.dtype is torch.float64 or self._spec.accumulator_dtype is None
+        gradient_dtype = parameter.dtype if exact else self._spec.accumulator_dtype
+        assert gradient_dtype is not None
+        self.gradients[name] = self._add(InputKind.GRADIENT, name, parameter.shape, gradient_dtype)
         for slot in slots:
             self._state[slot.key] = self._add(InputKind.STATE, slot.key, slot.shape, slot.dtype)
         self._slots_of[name] = slots
 
+    def unscale_gradients(self) -> dict[str, torch.Tensor]:
+        """Gradients of the loss itself, where they were computed of a scaled one."""
+        if not self._spec.loss_scaling:
+            return dict(self.gradients)
+        unscaled = {}
+        for name, gradient in self.gradients.items():
+            self.enter_module(name)
+            unscaled[name] = gradient.to(choose_working_dtype(gradient.dtype)) / self._hyper[LOSS_SCALING.key]
+        return unscaled
+
     def update_group(self, index: int, members: list[TrainedParameter], gradients: Mapping[str, torch.Tensor]) -> None:
         """Run the rule of one group and keep what it returns."""
-        flags = self._spec.groups[index].flags
-        hyper: Values = {
-            key.rpartition(".")[0]: value for key, value in self._hyper.items() if key.rpartition(".")[2] == str(index)
-        }
+        kind, flags = self._spec.kind, self._spec.groups[index].flags
         names = [member.name for member in members]
-        slots = [self._read_slots(name) for name in names]
-        parameters = [self._parameters[name] for name in names]
-        group_gradients = [gradients[name] for name in names]
-        if self._spec.kind is OptimizerKind.SGD:
-            updated = update_sgd(names, parameters, group_gradients, slots, hyper, flags, self.enter_module)
-        else:
-            decoupled = self._spec.kind is OptimizerKind.ADAMW or "decoupled_weight_decay" in flags
-            all_flags = flags | {"decoupled_weight_decay"} if decoupled else flags
-            updated = update_adam(names, parameters, group_gradients, slots, hyper, all_flags, self.enter_module)
+        group = GroupUpdate(
+            names=names,
+            parameters=[self._parameters[name] for name in names],
+            gradients=[gradients[name] for name in names],
+            slots=[self._read_slots(name) for name in names],
+            hyper={entry.name: self._hyper[entry.key] for entry in self._entries if entry.group in (index, -1)},
+            flags=flags | {"decoupled_weight_decay"} if kind is OptimizerKind.ADAMW else flags,
+            enter_module=self.enter_module,
+        )
+        updated = RULES[kind](group)
         for name, (parameter, state) in zip(names, updated, strict=True):
             self._results.append((OutputKind.PARAMETER, name, parameter))
             self._results.extend((OutputKind.STATE, f"{slot}:{name}", value) for slot, value in state.items())

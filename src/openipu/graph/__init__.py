@@ -1,12 +1,15 @@
 """The one IR and the options it is run with."""
 
+from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall
 from openipu.graph.optimizer import OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
     OutputMode,
     Recompute,
     Reduction,
+    ReplicaGroups,
     RunOptions,
     Strategy,
+    Tap,
     TensorLocation,
     TensorRole,
     Tier,
@@ -30,11 +33,15 @@ from openipu.graph.program import (
 
 __all__ = [
     "NOTE",
+    "BranchCall",
+    "FunctionCall",
     "Graph",
+    "GraphCall",
     "GraphInput",
     "GraphOutput",
     "HyperParameter",
     "InputKind",
+    "LoopCall",
     "Note",
     "OptimizerGroup",
     "OptimizerKind",
@@ -46,10 +53,12 @@ __all__ = [
     "Program",
     "Recompute",
     "Reduction",
+    "ReplicaGroups",
     "RunOptions",
     "SourceLine",
     "StateSlot",
     "Strategy",
+    "Tap",
     "TensorLocation",
     "TensorRole",
     "Tier",

@@ -15,11 +15,13 @@ class OptimizerKind(StrEnum):
     SGD = "sgd"
     ADAM = "adam"
     ADAMW = "adamw"
+    RMSPROP = "rmsprop"
+    LAMB = "lamb"
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerGroup:
-    """One parameter group. `flags` decide the graph's shape: "momentum", "nesterov", "maximize", "weight_decay"."""
+    """One parameter group. `flags` decide the graph's shape: "momentum", "nesterov", "centered", "weight_decay" …"""
 
     parameters: tuple[str, ...]
     flags: frozenset[str] = frozenset()
@@ -33,3 +35,5 @@ class OptimizerSpec:
     groups: tuple[OptimizerGroup, ...]
     state_dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)  # state name -> dtype, where not float32
     max_grad_norm: float | None = None
+    loss_scaling: bool = False  # the loss is multiplied by a hyper-parameter, and gradients are divided by it
+    accumulator_dtype: torch.dtype | None = None  # of gradients that are added up over micro-batches; None: as computed

@@ -71,6 +71,38 @@ class TensorLocation:
     io_tiles_store: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A tensor inside the program that is read back after each call, under a name of the user's."""
+
+    name: str
+    tensor: str  # as `openipu.run.list_tensors` names it
+    mode: OutputMode = OutputMode.ALL
+    period: int = 1  # EVERY_N: device iterations between values
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroups:
+    """A parameter with a value for each group of replicas; on the host it has one more dimension, in front."""
+
+    parameter: str
+    group_of_replica: tuple[int, ...]
+    one_per_group: bool = True  # on the host: a value a group, else one a replica
+
+    @property
+    def groups(self) -> int:
+        return max(self.group_of_replica) + 1
+
+    @property
+    def host_values(self) -> int:
+        """The size of the host tensor's first dimension."""
+        return self.groups if self.one_per_group else len(self.group_of_replica)
+
+    def host_index(self, group: int) -> int:
+        """Where the host tensor holds the value of a group."""
+        return group if self.one_per_group else self.group_of_replica.index(group)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """One frozen set of options. Front ends build it; plan and run read it."""
@@ -82,7 +114,7 @@ class RunOptions:
     reduction: Reduction = Reduction.MEAN
     output_mode: OutputMode = OutputMode.ALL
     output_period: int = 1  # EVERY_N: device iterations between results
-    half_partials: bool = True
+    half_partials: bool = False  # half products are summed in half, not in float
     available_memory_proportion: float = 0.6
     io_tiles: int = 0
     tier: Tier = Tier.INSTANT
@@ -93,6 +125,9 @@ class RunOptions:
     locations: tuple[tuple[TensorRole, TensorLocation], ...] = ()
     memory_proportions: tuple[tuple[int, float], ...] = ()  # (IPU, available-memory proportion) where it differs
     overlapped_io: bool = False  # host streams run on I/O tiles while the others compute
+    taps: tuple[Tap, ...] = ()
+    replica_groups: tuple[ReplicaGroups, ...] = ()
+    floating_point_exceptions: bool = False  # stop where arithmetic makes an infinity or a NaN of ordinary numbers
 
     def __post_init__(self) -> None:
         for name in ("device_iterations", "gradient_accumulation", "replicas", "output_period"):

@@ -64,7 +64,7 @@ class InputKind(StrEnum):
     INPUT = "input"  # one micro-batch of a user's input
     GRADIENT = "gradient"  # update only
     STATE = "state"  # update only: optimizer state of one parameter
-    HYPER = "hyper"  # update only: a 0-dim tensor such as "lr.0"
+    HYPER = "hyper"  # a 0-dim tensor such as "lr.0"; in micro only "loss_scaling"
 
 
 class OutputKind(StrEnum):
@@ -77,6 +77,7 @@ class OutputKind(StrEnum):
     INPUT = "input"  # new value of input `name`, which forward changed in place
     PARAMETER = "parameter"  # update, or forward changed it in place: new value
     STATE = "state"  # update: new value
+    TAP = "tap"  # run only: a tensor inside the graph that is read back
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +120,14 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class HyperParameter:
-    """One scalar of the optimizer that may change without recompiling: an input of `update`."""
+    """One scalar of the optimizer that may change without recompiling: an input of `update`, a loss scale of both."""
 
     name: str  # "lr"
-    group: int
+    group: int  # -1: one for all groups
 
     @property
     def key(self) -> str:
-        return f"{self.name}.{self.group}"
+        return self.name if self.group < 0 else f"{self.name}.{self.group}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,6 @@ class Target:
     amp_coefficient_load_bytes_per_cycle: int
     vector_bytes: int  # width of the plain (non-AMP) datapath
     phase_launch_cycles: float  # sync plus launch of one exchange phase
-    sync_cycles: float  # the sync alone
     compute_scale: float  # measured cycles over formula cycles of this chip's software era
     sources: Mapping[str, Source] = field(default_factory=dict)
 

@@ -59,6 +59,7 @@ class OpSite:
     kwargs: Mapping[str, Any]
     outputs: tuple[Operand, ...]
     backward: bool = False
+    bodies: tuple[SiteBody, ...] = ()  # loops and branches: what they run
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -73,12 +74,21 @@ class OpSite:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteBody:
+    """The calls inside a loop or a branch, in order."""
+
+    sites: tuple[OpSite, ...]
+    repeats: int
+    live_bytes: int  # the most that its own values take at one time
+
+
+@dataclass(frozen=True, slots=True)
 class CostContext:
     """The machine and the user's settings that rules read."""
 
     target: Target
     tiles: int  # tiles available for compute (I/O tiles taken off)
-    half_partials: bool = True  # half results of half operands accumulate in half
+    half_partials: bool = False  # half results of half operands accumulate in half
     available_memory_proportion: float = 0.6
 
 
@@ -130,6 +140,8 @@ class Family(StrEnum):
     VIEW = "view"  # another name for the same bytes: free
     OPTIMIZER = "optimizer"
     MARKER = "marker"  # an annotation: free
+    TRANSFER = "transfer"  # between chips, or to memory off chip
+    CONTROL = "control"  # loops and branches
     UNKNOWN = "unknown"
 
 

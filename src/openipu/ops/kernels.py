@@ -21,6 +21,9 @@ UNARY_SETUP_CYCLES = 17  # published: a worker's fixed part, one operand
 EXPONENTIAL_SETUP_CYCLES = 33  # published: the same for exp-like operations
 
 
+_MOVES = ("Copy", "Fill", "Select")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One operation in a vertex."""
@@ -46,7 +49,8 @@ class Kernel:
 
     @property
     def flops_per_element(self) -> int:
-        return len(self.parts)
+        """Operations an element; moving and choosing are none."""
+        return 0 if self.vertex.startswith(_MOVES) else len(self.parts)
 
 
 def _published(vertex: str, half: Rate, single: Rate, whole: Rate = _WHOLE, setup: int = UNARY_SETUP_CYCLES) -> Kernel:

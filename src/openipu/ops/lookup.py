@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from openipu.machine import Provenance
+from openipu.ops.control import combine_bodies
 from openipu.ops.cost import CostContext, Family, OpCost, OpSite
 from openipu.ops.kernels import COPY
 from openipu.ops.rule import Rule
@@ -34,6 +35,9 @@ def find_rule(op: str) -> Rule | None:
 
 def cost_op(site: OpSite, context: CostContext) -> OpCost:
     """What one call costs. An op without a row is costed as bytes moved and marked as a guess."""
+    if site.bodies:
+        costs = [[cost_op(inner, context) for inner in body.sites] for body in site.bodies]
+        return combine_bodies(site, costs, context)
     rule = find_rule(site.op)
     return rule(site, context) if rule is not None else cost_bytes_moved(site, context)
 

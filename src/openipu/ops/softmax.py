@@ -6,6 +6,8 @@ subtract, exponential, sum, inverse, multiply; backward: multiply, sum, subtract
 
 from __future__ import annotations
 
+import dataclasses
+
 from openipu.ops.cost import CostContext, Family, OpCost, Operand, OpSite
 from openipu.ops.elementwise import cost_cast
 from openipu.ops.kernels import (
@@ -45,7 +47,7 @@ def cost_log_sum_exp(site: OpSite, context: CostContext) -> OpCost:
     rows = Reduction(operand.shape, dims, operand.dtype).results
     steps += pass_over(LOG, rows, operand.dtype, context)
     steps += pass_over(BROADCAST_ADD, rows, operand.dtype, context, inputs=2)
-    return wrap(Family.SOFTMAX, steps, basis=_BASIS, scratch_bytes_per_tile=scratch)
+    return _overwrite(wrap(Family.SOFTMAX, steps, basis=_BASIS, scratch_bytes_per_tile=scratch))
 
 
 def cost_softmax_backward(site: OpSite, context: CostContext) -> OpCost:
@@ -59,7 +61,7 @@ def cost_softmax_backward(site: OpSite, context: CostContext) -> OpCost:
     steps += pass_over(BROADCAST_SUBTRACT_MULTIPLY, count, dtype, context, inputs=2)
     # The products, or the exponentials, live until the last pass.
     scratch = reduced.scratch_bytes_per_tile + count_held_bytes(count, dtype, context)
-    return wrap(Family.SOFTMAX, steps, basis=_BACKWARD_BASIS, scratch_bytes_per_tile=scratch)
+    return _overwrite(wrap(Family.SOFTMAX, steps, basis=_BACKWARD_BASIS, scratch_bytes_per_tile=scratch))
 
 
 def cost_log_softmax_backward(site: OpSite, context: CostContext) -> OpCost:
@@ -73,7 +75,7 @@ def cost_log_softmax_backward(site: OpSite, context: CostContext) -> OpCost:
     steps += pass_over(BROADCAST_SUBTRACT_MULTIPLY, count, dtype, context, inputs=2)
     # The products, or the exponentials, live until the last pass.
     scratch = reduced.scratch_bytes_per_tile + count_held_bytes(count, dtype, context)
-    return wrap(Family.SOFTMAX, steps, basis=_BACKWARD_BASIS, scratch_bytes_per_tile=scratch)
+    return _overwrite(wrap(Family.SOFTMAX, steps, basis=_BACKWARD_BASIS, scratch_bytes_per_tile=scratch))
 
 
 def _read_backward(site: OpSite) -> tuple[Operand, tuple[int, ...]]:
@@ -111,4 +113,9 @@ def _cost_forward(site: OpSite, context: CostContext, *, logarithm: bool) -> OpC
     steps += broadcast_results(problem, reduced, context, name="broadcast sums")
     last = BROADCAST_ADD if logarithm else BROADCAST_MULTIPLY
     steps += pass_over(last, result.elements, result.dtype, context, inputs=2)
-    return wrap(Family.SOFTMAX, steps, basis=_BASIS, scratch_bytes_per_tile=scratch)
+    return _overwrite(wrap(Family.SOFTMAX, steps, basis=_BASIS, scratch_bytes_per_tile=scratch))
+
+
+def _overwrite(cost: OpCost) -> OpCost:
+    """Softmax and its gradient work in place where their first operand is not needed any more."""
+    return dataclasses.replace(cost, in_place=True)

@@ -23,13 +23,15 @@ from openipu.plan.types import MemoryCategory, TileBytes
 from openipu.plan.work import Task, Workload
 
 
-def measure_code(workload: Workload, system: System) -> Mapping[MemoryCategory, TileBytes]:
-    """Bytes on each tile by category."""
+def measure_code(workload: Workload, system: System, ipu: int) -> Mapping[MemoryCategory, TileBytes]:
+    """Bytes on each tile of one IPU by category."""
     tiles = system.target.tiles
     found = {category: np.zeros(tiles, dtype=np.int64) for category in MemoryCategory}
     users: dict[str, TileBytes] = {}  # vertex type -> 1 on each tile that runs it
     seen: set[tuple[int, int]] = set()
     for task in workload.tasks:
+        if task.place.ipu != ipu:
+            continue
         key = (id(task.cost), len(task.moves))
         outlined = key in seen
         seen.add(key)
@@ -46,6 +48,8 @@ def measure_code(workload: Workload, system: System) -> Mapping[MemoryCategory, 
     for vertex, present in users.items():
         found[MemoryCategory.VERTEX_CODE] += present * estimate_vertex_code_bytes(vertex)
     for stream in (*workload.streams_in, *workload.streams_out):
+        if stream.place.ipu != ipu:
+            continue
         packets = CostStep(StepKind.HOST, stream.name, 0.0, tiles, stream.moved_bytes)
         found[MemoryCategory.HOST_EXCHANGE_CODE] += estimate_control_code_bytes(packets)
     return found

@@ -33,10 +33,15 @@ def list_variables(workload: Workload, schedule: Schedule) -> tuple[Variable, ..
         spans[id(root)] = (first, last) if known is None else (min(first, known[0]), max(last, known[1]))
     variables: list[Variable] = []
     for storage in workload.storages:
-        if storage.root is storage and storage.operand.bytes:
-            assert storage.mapping is not None, f"{storage.name} was not placed"
-            first, last = spans[id(storage)]
-            variables.append(_make_variable(len(variables), storage, storage.mapping, first, last))
+        if storage.root is not storage or not storage.operand.bytes or storage.residence.off_chip:
+            continue
+        assert storage.mapping is not None, f"{storage.name} was not placed"
+        first, last = spans[id(storage)]
+        variables.append(_make_variable(len(variables), storage, storage.mapping, first, last))
+    for storage in workload.storages:
+        mapping = storage.root.mapping
+        if storage.stash_copies and mapping is not None:
+            variables.append(_make_stash(len(variables), storage, mapping, final))
     for task in workload.tasks:
         scratch = _measure_scratch(task)
         if scratch is not None:
@@ -53,7 +58,7 @@ def list_variables(workload: Workload, schedule: Schedule) -> tuple[Variable, ..
                     first_step=first,
                     last_step=last,
                     op=task.index,
-                    ipu=task.note.ipu,
+                    ipu=task.place.ipu,
                 )
             )
     return tuple(variables)
@@ -79,6 +84,26 @@ def _make_variable(index: int, storage: Storage, mapping: TileMapping, first: in
         first_step=first,
         last_step=last,
         op=storage.writer,
+        ipu=storage.ipu,
+    )
+
+
+def _make_stash(index: int, storage: Storage, mapping: TileMapping, final: int) -> Variable:
+    """Copies for the micro-batches that are further down the pipeline."""
+    copies = storage.stash_copies
+    spread = TileMapping(mapping.first_tile, mapping.tiles, mapping.total_bytes * copies, mapping.grain_bytes)
+    return Variable(
+        index=index,
+        name=f"{storage.name} stash",
+        kind=VariableKind.STASH,
+        shape=(copies, *storage.operand.shape),
+        dtype=str(storage.operand.dtype).removeprefix("torch."),
+        mapping=spread,
+        always_live=True,
+        first_step=0,
+        last_step=final,
+        op=storage.writer,
+        ipu=storage.ipu,
     )
 
 

@@ -6,9 +6,11 @@ pile up on tile 0. Results follow their op's rule. An op whose result may overwr
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable
 
-from openipu.ops.cost import CostContext, Operand, Placement
+from openipu.ops import cost_op
+from openipu.ops.cost import CostContext, Family, OpCost, Operand, Placement
 from openipu.plan.types import TileMapping
 from openipu.plan.work import Move, Storage, Task, Value, Workload
 
@@ -24,7 +26,10 @@ def place_storages(workload: Workload, context: CostContext) -> None:
             placer.map_linearly(storage)
     for storage in workload.storages:
         if storage.always_live and storage.like is not None:
-            placer.map_like(storage, storage.like)
+            if storage.like.root.mapping is not None:
+                placer.map_like(storage, storage.like)
+            else:  # its parameter is kept off chip
+                placer.map_linearly(storage)
     for task in workload.tasks:
         placer.place_task(task)
 
@@ -34,6 +39,7 @@ class _Placer:
         self.context = context
         self.tiles = context.tiles
         self.next_tile = 0
+        self.repriced: dict[tuple[int, int], OpCost] = {}
 
     def map_linearly(self, storage: Storage) -> None:
         size = storage.operand.bytes
@@ -54,7 +60,8 @@ class _Placer:
         for value in task.writes:
             if value.storage.root.mapping is None:
                 self._place_result(task, value)
-        if task.priced.aligned:
+        self._price_on_fewer_tiles(task)
+        if task.priced.aligned or task.priced.family is Family.ELEMENTWISE:
             task.moves = tuple(self._list_moves(task))
 
     def _reuse_dying_operand(self, task: Task) -> None:
@@ -67,6 +74,19 @@ class _Placer:
         dies = old.last_reader == task.index and not old.streamed_out and not old.root.always_live
         if dies and old.operand.bytes == new.operand.bytes and not task.reads[0].view and old.root is not new:
             new.reuses = old
+
+    def _price_on_fewer_tiles(self, task: Task) -> None:
+        """An elementwise op runs where its result lies: on fewer tiles than a fresh spread, each has more to do."""
+        cost = task.priced
+        if cost.placement is not Placement.FOLLOW or not task.writes or not cost.steps:
+            return
+        mapping = task.writes[0].storage.root.mapping
+        if mapping is None or mapping.tiles >= max(step.tiles for step in cost.steps):
+            return
+        key = (id(cost), mapping.tiles)
+        if key not in self.repriced:
+            self.repriced[key] = cost_op(task.site, dataclasses.replace(self.context, tiles=mapping.tiles))
+        task.cost = self.repriced[key]
 
     def _place_result(self, task: Task, value: Value) -> None:
         cost, storage = task.priced, value.storage
@@ -94,17 +114,17 @@ class _Placer:
             if key in seen or value.operand.elements <= 1:
                 continue
             seen.add(key)
-            move = self._move_operand(value, result, mapping)
+            move = self._move_operand(value, result, mapping, task.priced.aligned)
             if move is not None:
                 moves.append(move)
         return moves
 
-    def _move_operand(self, value: Value, result: Value, mapping: TileMapping) -> Move | None:
+    def _move_operand(self, value: Value, result: Value, mapping: TileMapping, aligned: bool) -> Move | None:
         operand = value.operand
         stored = value.storage.operand.bytes  # an expanded view moves its real bytes only
         rate = self.context.target.exchange_bytes_per_cycle
         if operand.elements == result.operand.elements and stored == operand.bytes:
-            if value.layout == result.layout:
+            if value.layout == result.layout or not aligned:  # a single operand is worked on where it lies
                 return None
             per_tile = -(-operand.bytes // mapping.tiles)
             return Move(operand, per_tile / rate, mapping.tiles, per_tile, operand.bytes)

@@ -18,12 +18,13 @@ from openipu.plan.liveness import TileLiveness, list_variables
 from openipu.plan.lower import lower_program
 from openipu.plan.place import place_storages
 from openipu.plan.price import make_context, price_tasks
-from openipu.plan.schedule import Schedule, add_streams, schedule_steps
-from openipu.plan.types import IpuMemory, Plan, PlannedOp
+from openipu.plan.schedule import Schedule, schedule_steps
+from openipu.plan.streams import HOST_WAIT, add_streams
+from openipu.plan.types import IpuMemory, Plan, PlannedOp, Variable
 from openipu.plan.verdict import judge_fit, time_program
 from openipu.plan.work import Task, Workload
 
-PASSES = ("lower", "price", "place", "schedule", "liveness", "code", "fit", "time")
+PASSES = ("lower", "price", "place", "stream", "schedule", "liveness", "code", "fit", "time")
 
 Progress = Callable[[float], None]  # share done, 0 to 1
 Result = TypeVar("Result")
@@ -34,28 +35,18 @@ def plan_program(program: Program, system: System, options: RunOptions, progress
     started = time.perf_counter()
     clock = _Clock(progress or (lambda share: None))
     context = make_context(system, options)
-    workload = clock.run("lower", lambda: lower_program(program, options))
-    clock.run("price", lambda: price_tasks(workload, context))
+    workload = clock.run("lower", lambda: lower_program(program, options, system))
+    clock.run("price", lambda: price_tasks(workload, system, options))
     clock.run("place", lambda: place_storages(workload, context))
-    add_streams(workload, system, options)
+    clock.run("stream", lambda: add_streams(workload, system, options))
     schedule = clock.run("schedule", lambda: schedule_steps(workload, system, options))
     ops = tuple(_describe_task(task, schedule) for task in workload.tasks)
     variables = clock.run("liveness", lambda: list_variables(workload, schedule))
-    live = clock.run("liveness", lambda: TileLiveness(variables, len(schedule.steps), system, ipu=0))
-    categories = clock.run("code", lambda: measure_code(workload, system))
-    memory = (
-        IpuMemory(
-            ipu=0,
-            always_live=live.always_live,
-            categories=categories,
-            peak_not_always_live=live.peak,
-            peak_step_by_tile=live.peak_step,
-            live_by_step=live.live_by_step,
-            fullest_by_step=live.fullest_by_step,
-        ),
+    memory = tuple(
+        _measure_ipu(ipu, workload, variables, len(schedule.steps), system, clock) for ipu in range(workload.ipus)
     )
     fit = clock.run("fit", lambda: judge_fit(memory, variables, ops, system))
-    timing = clock.run("time", lambda: time_program(workload, schedule.steps, ops, options, system))
+    timing, pipeline = clock.run("time", lambda: time_program(workload, schedule.steps, ops, options, system))
     return Plan(
         name=program.name,
         system=system,
@@ -70,7 +61,23 @@ def plan_program(program: Program, system: System, options: RunOptions, progress
         guessed_ops=dict(Counter(op.op for op in ops if op.provenance is Provenance.GUESSED)),
         planning_seconds=time.perf_counter() - started,
         passes=clock.seconds,
-        warnings=_list_warnings(workload, system, options),
+        warnings=_list_warnings(workload, schedule, system, options),
+        pipeline=pipeline,
+    )
+
+
+def _measure_ipu(
+    ipu: int, workload: Workload, variables: tuple[Variable, ...], steps: int, system: System, clock: _Clock
+) -> IpuMemory:
+    live = clock.run("liveness", lambda: TileLiveness(variables, steps, system, ipu))
+    return IpuMemory(
+        ipu=ipu,
+        always_live=live.always_live,
+        categories=clock.run("code", lambda: measure_code(workload, system, ipu)),
+        peak_not_always_live=live.peak,
+        peak_step_by_tile=live.peak_step,
+        live_by_step=live.live_by_step,
+        fullest_by_step=live.fullest_by_step,
     )
 
 
@@ -94,18 +101,26 @@ def _describe_task(task: Task, schedule: Schedule) -> PlannedOp:
         step_count=last - first + 1,
         provenance=cost.provenance,
         basis=cost.basis,
-        ipu=task.note.ipu,
-        stage=task.note.stage,
+        ipu=task.place.ipu,
+        stage=task.place.stage,
         plan=cost.plan,
     )
 
 
-def _list_warnings(workload: Workload, system: System, options: RunOptions) -> tuple[str, ...]:
+def _list_warnings(workload: Workload, schedule: Schedule, system: System, options: RunOptions) -> tuple[str, ...]:
     found: list[str] = []
-    if options.replicas > system.ipus:
+    needed = options.replicas * workload.ipus
+    if needed > system.ipus:
+        each = f" of {workload.ipus} IPUs each" if workload.ipus > 1 else ""
         found.append(
-            f"{options.replicas} replicas need {options.replicas} IPUs, but {system.name} has {system.ipus}. "
+            f"{options.replicas} replicas{each} need {needed} IPUs, but {system.name} has {system.ipus}. "
             "Choose a larger system to see what it would do there."
+        )
+    waits = [step for step in schedule.steps if step.name == HOST_WAIT]
+    if waits:
+        found.append(
+            f"The host link is the limit: each micro-batch waits {waits[0].cycles:,.0f} cycles for it. "
+            "Smaller number formats, or fewer results, would help more than faster computation."
         )
     unknown = {task.site.op for task in workload.tasks if task.priced.family is Family.UNKNOWN}
     if unknown:

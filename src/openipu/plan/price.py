@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from openipu.graph import RunOptions
 from openipu.machine import System
 from openipu.ops import cost_op
-from openipu.ops.cost import CostContext, OpCost
+from openipu.ops.cost import CostContext, OpCost, Operand, OpSite
 from openipu.plan.work import Workload
+
+MEMORY_PROPORTION = "available_memory_proportion"  # keys of Note.attributes
+SERIALIZATION = "serialization"  # (mode, pieces)
+_PRODUCTS = ("aten.mm.default", "aten.bmm.default", "aten.addmm.default")
 
 
 def make_context(system: System, options: RunOptions) -> CostContext:
@@ -19,13 +25,54 @@ def make_context(system: System, options: RunOptions) -> CostContext:
     )
 
 
-def price_tasks(workload: Workload, context: CostContext) -> None:
-    """Look every task up in the table."""
+def price_tasks(workload: Workload, system: System, options: RunOptions) -> None:
+    """Look every task up in the table; transfers already have their price."""
+    context = make_context(system, options)
+    by_ipu = dict(options.memory_proportions)
     known: dict[str, OpCost] = {}
     for task in workload.tasks:
+        if task.cost is not None:
+            continue
+        wished = task.note.attributes.get(MEMORY_PROPORTION, by_ipu.get(task.place.ipu))
+        proportion = context.available_memory_proportion if wished is None else float(wished)
+        pieces = task.note.attributes.get(SERIALIZATION)
         site = task.site
-        key = f"{site.op}{site.args!r}{site.kwargs!r}{site.outputs!r}"
-        cost = known.get(key)
-        if cost is None:
-            cost = known[key] = cost_op(site, context)
-        task.cost = cost
+        key = f"{site.op}{site.args!r}{site.kwargs!r}{site.outputs!r}{site.bodies!r}{proportion}{pieces}"
+        if key not in known:
+            own = dataclasses.replace(context, available_memory_proportion=proportion)
+            known[key] = cost_pieces(site, own, pieces) if pieces else cost_op(site, own)
+        task.cost = known[key]
+
+
+def cost_pieces(site: OpSite, context: CostContext, pieces: tuple[str, int]) -> OpCost:
+    """A matrix product in equal pieces, one after the other: less scratch, more phases.
+
+    Pieces of "output_channels" split the right matrix's columns, of "reducing_dim" the inner dimension, of
+    "input_channels" the left matrix's rows.
+    """
+    mode, count = pieces
+    operands = site.operands
+    if count <= 1 or site.op not in _PRODUCTS or len(operands) < 2 or not site.outputs:
+        return cost_op(site, context)
+    left, right = operands[-2], operands[-1]
+    result = site.outputs[0]
+    rows, inner, columns = left.shape[-2], left.shape[-1], right.shape[-1]
+    if mode == "output_channels":
+        columns = -(-columns // count)
+    elif mode == "reducing_dim":
+        inner = -(-inner // count)
+    else:
+        rows = -(-rows // count)
+    piece = OpSite(
+        "aten.bmm.default" if len(left.shape) == 3 else "aten.mm.default",
+        (
+            Operand((*left.shape[:-2], rows, inner), left.dtype),
+            Operand((*right.shape[:-2], inner, columns), right.dtype),
+        ),
+        {},
+        (Operand((*result.shape[:-2], rows, columns), result.dtype),),
+        site.backward,
+    )
+    cost = cost_op(piece, context)
+    steps = tuple(dataclasses.replace(step, repeats=step.repeats * count) for step in cost.steps)
+    return dataclasses.replace(cost, steps=steps, plan={**cost.plan, "pieces": count, "pieces_of": mode})

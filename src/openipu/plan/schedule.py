@@ -3,8 +3,6 @@
 In: a priced and placed `Workload`. Out: steps in order, and for each task the range of its steps.
 One program: host streams in, then for each task [sync, exchange]* compute ..., gradient reduction, host streams out.
 Every exchange phase is preceded by a sync; phases that follow each other at once share one.
-The host prefetches: a stream costs the way from the board to the IPU, and where the host link is slower than the
-program, the IPU waits for the difference.
 """
 
 from __future__ import annotations
@@ -12,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from openipu.graph import OutputMode, Phase, RunOptions
+from openipu.graph import Phase, RunOptions
 from openipu.machine import System
 from openipu.ops.cost import CostStep, StepKind
+from openipu.plan.streams import HOST_WAIT, find_host_wait
 from openipu.plan.types import PlannedStep
-from openipu.plan.work import Stream, Task, Workload
+from openipu.plan.work import Place, Stream, Task, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,48 +27,15 @@ class Schedule:
     last_step: tuple[int, ...]
 
 
-def add_streams(workload: Workload, system: System, options: RunOptions) -> None:
-    """What crosses the host link for every micro-batch, and what replicas exchange before an update."""
-    clock_hz = system.target.clock_hz
-    for storage in workload.inputs:
-        size = storage.operand.bytes
-        workload.streams_in.append(_host_stream(f"read {storage.name}", size, system, Phase.FORWARD, False))
-    per_call = options.output_mode in (OutputMode.FINAL, OutputMode.SUM)
-    last_phase = Phase.BACKWARD if options.training else Phase.FORWARD
-    for index, value in enumerate(workload.results):
-        name = f"write output {index}"
-        workload.streams_out.append(_host_stream(name, value.operand.bytes, system, last_phase, per_call))
-    if options.replicas > 1 and workload.gradient_bytes:
-        count, size = options.replicas, workload.gradient_bytes
-        if system.ipu_link_bytes_per_second > 0:
-            # ring: every replica sends and receives all but its own share twice
-            seconds = 2 * (count - 1) / count * size / system.ipu_link_bytes_per_second
-            workload.reductions.append(
-                Stream(StepKind.LINK, "all-reduce gradients", size, seconds * clock_hz, Phase.UPDATE)
-            )
-
-
 def schedule_steps(workload: Workload, system: System, options: RunOptions) -> Schedule:
     """Lay the steps out in order; where the host cannot keep up, begin with the wait for it."""
     schedule = _lay_out(workload, system)
-    wait_cycles = _find_wait(workload, schedule, system, options)
+    wait_cycles = find_host_wait(workload, schedule.steps, system, options)
     if wait_cycles <= 0:
         return schedule
-    workload.streams_in.insert(0, Stream(StepKind.HOST, "wait for the host", 0, wait_cycles, Phase.FORWARD))
+    place = workload.streams_in[0].place if workload.streams_in else Place(0, 0, Phase.FORWARD)
+    workload.streams_in.insert(0, Stream(StepKind.HOST, HOST_WAIT, 0, wait_cycles, place))
     return _lay_out(workload, system)
-
-
-def _find_wait(workload: Workload, schedule: Schedule, system: System, options: RunOptions) -> float:
-    """How much longer the host link needs for one micro-batch than the IPU does, its share of an update included."""
-    streams = (*workload.streams_in, *workload.streams_out)
-    sent_bytes = sum(stream.moved_bytes for stream in streams if not stream.per_call)
-    host_cycles = sent_bytes / system.host_bytes_per_second * system.target.clock_hz
-    busy_cycles = 0.0
-    for step in schedule.steps:
-        if not step.per_call:
-            share = options.gradient_accumulation if step.phase is Phase.UPDATE else 1
-            busy_cycles += step.cycles / share
-    return host_cycles - busy_cycles
 
 
 def _lay_out(workload: Workload, system: System) -> Schedule:
@@ -94,11 +60,6 @@ def _lay_out(workload: Workload, system: System) -> Schedule:
     for stream in workload.streams_out:
         builder.add_stream(stream)
     return Schedule(tuple(builder.steps), tuple(first), tuple(last))
-
-
-def _host_stream(name: str, size: int, system: System, phase: Phase, per_call: bool) -> Stream:
-    seconds = size / system.stream_bytes_per_second
-    return Stream(StepKind.HOST, name, size, seconds * system.target.clock_hz, phase, per_call)
 
 
 def list_task_steps(task: Task) -> Iterable[CostStep]:
@@ -152,7 +113,9 @@ class _Builder:
                 moved_bytes=stream.moved_bytes,
                 flops=0,
                 op=None,
-                phase=stream.phase,
+                phase=stream.place.phase,
+                ipu=stream.place.ipu,
+                stage=stream.place.stage,
                 per_call=stream.per_call,
             )
         )
@@ -180,7 +143,7 @@ class _Builder:
                 op=task.index,
                 phase=task.phase,
                 repeats=repeats,
-                ipu=task.note.ipu,
-                stage=task.note.stage,
+                ipu=task.place.ipu,
+                stage=task.place.stage,
             )
         )

@@ -22,7 +22,7 @@ TileBytes = npt.NDArray[np.int64]  # one entry a tile
 
 
 class VariableKind(StrEnum):
-    """What a variable holds; the first six are always live."""
+    """What a variable holds; the first seven are always live, unless they are kept off chip."""
 
     PARAMETER = "parameter"
     STATE = "optimizer state"
@@ -30,7 +30,7 @@ class VariableKind(StrEnum):
     BUFFER = "buffer"
     CONSTANT = "constant"
     STREAM = "host stream buffer"
-    INPUT = "input"
+    STASH = "pipeline stash"  # activations of micro-batches that are still on their way through the pipeline
     ACTIVATION = "activation"
     GRADIENT = "gradient"
     SCRATCH = "scratch"  # temporary of one op
@@ -199,7 +199,7 @@ class Fit:
 class Timing:
     """Modelled cycles of one replica. One call = device_iterations x (accumulation x micro + update)."""
 
-    micro_cycles: float  # one micro-batch: forward and backward, with its host streams
+    micro_cycles: float  # one micro-batch with its host streams; in a pipeline, one tick with every stage busy
     update_cycles: float  # one optimizer update, with gradient reduction
     host_cycles: float  # the part of micro_cycles spent in host streams
     call_cycles: float  # one call of the program
@@ -214,6 +214,34 @@ class Timing:
     @property
     def samples_per_second(self) -> float:
         return self.samples_per_call / self.call_seconds if self.call_cycles else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStage:
+    """One stage of a pipeline: forward stages in order, then backward stages in reverse."""
+
+    index: int
+    ipu: int
+    forward: bool
+    backward: bool  # the last stage does both in one
+    cycles: float  # one micro-batch
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """How micro-batches flow through stages: in tick t, stage p works on micro-batch t - p."""
+
+    stages: tuple[PipelineStage, ...]
+    micro_batches: int  # between two flushes: accumulation in training, device iterations in inference
+    fill_cycles: tuple[float, ...]  # ticks until every stage is busy
+    steady_cycles: float  # a tick with every stage busy
+    steady_ticks: int
+    drain_cycles: tuple[float, ...]  # ticks after the last micro-batch has entered
+
+    @property
+    def total_cycles(self) -> float:
+        """From the first micro-batch's entry to the last one's exit."""
+        return sum(self.fill_cycles) + self.steady_cycles * self.steady_ticks + sum(self.drain_cycles)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +262,7 @@ class Plan:
     planning_seconds: float = 0.0
     passes: Mapping[str, float] = field(default_factory=dict)  # pass name -> seconds
     warnings: tuple[str, ...] = ()  # what the reader of a report should know
+    pipeline: Pipeline | None = None
 
     @property
     def ipus(self) -> int:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from openipu.graph import Phase, RunOptions
 from openipu.machine import Provenance, System
 from openipu.ops.cost import StepKind
+from openipu.plan.pipeline import measure_micro_batch
 from openipu.plan.types import (
     Culprit,
     Fit,
     IpuMemory,
+    Pipeline,
     PlannedOp,
     PlannedStep,
     Timing,
@@ -80,28 +82,30 @@ def time_program(
     ops: Sequence[PlannedOp],
     options: RunOptions,
     system: System,
-) -> Timing:
+) -> tuple[Timing, Pipeline | None]:
     """Add the steps up: micro-batch, update, one call."""
-    micro = update = host = once = 0.0
-    for step in steps:
-        if step.per_call:
-            once += step.cycles
-        elif step.phase is Phase.UPDATE:
-            update += step.cycles
-        else:
-            micro += step.cycles
-            host += step.cycles if step.kind is StepKind.HOST else 0.0
+    busy = measure_micro_batch(steps, options, workload.last_stage)
+    host = sum(step.cycles for step in steps if step.kind is StepKind.HOST and not step.per_call)
+    once = sum(step.cycles for step in steps if step.per_call)
     repeats = options.gradient_accumulation
     guessed = 0.0
     for op in ops:
         if op.provenance is Provenance.GUESSED:
             guessed += op.cycles * (1 if op.phase is Phase.UPDATE else repeats)
-    return Timing(
-        micro_cycles=micro,
-        update_cycles=update,
+    rounds = options.device_iterations
+    if busy.pipeline is None:
+        call_cycles = rounds * (repeats * busy.cycles + busy.update_cycles)
+    elif options.training:
+        call_cycles = rounds * (busy.pipeline.total_cycles + busy.update_cycles)
+    else:
+        call_cycles = busy.pipeline.total_cycles
+    timing = Timing(
+        micro_cycles=busy.cycles,
+        update_cycles=busy.update_cycles,
         host_cycles=host,
-        call_cycles=options.device_iterations * (repeats * micro + update) + once,
+        call_cycles=call_cycles + once,
         clock_hz=system.target.clock_hz,
         samples_per_call=workload.micro_batch * options.micro_batches,
-        guessed_cycles=options.device_iterations * guessed,
+        guessed_cycles=rounds * guessed,
     )
+    return timing, busy.pipeline

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from openipu.graph import Note, Phase
 from openipu.ops.cost import OpCost, Operand, OpSite, StepKind
+from openipu.plan.residence import ON_CHIP, Residence
 from openipu.plan.types import TileMapping, VariableKind
 
 ALWAYS_LIVE = frozenset(
@@ -20,8 +21,18 @@ ALWAYS_LIVE = frozenset(
         VariableKind.BUFFER,
         VariableKind.CONSTANT,
         VariableKind.STREAM,
+        VariableKind.STASH,
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where and when a task runs."""
+
+    ipu: int
+    stage: int
+    phase: Phase
 
 
 @dataclass(eq=False, slots=True)
@@ -30,10 +41,15 @@ class Storage:
 
     name: str
     kind: VariableKind
-    operand: Operand
+    operand: Operand  # what one replica keeps
+    whole: Operand | None = None  # the tensor, where a replica keeps a share
+    place: Place | None = None  # None until something uses it
+    residence: Residence = ON_CHIP
+    owner: Storage | None = None  # the parameter that this is a state, gradient or new value of
     writer: int | None = None  # index of the task that makes it
     last_reader: int = -1  # index of the last task that reads any value on it
     streamed_out: bool = False  # a result: lives until the host has it
+    stash_copies: int = 0  # further micro-batches of this that a pipeline keeps
     mapping: TileMapping | None = None
     layout: Hashable = None  # two tensors of one size with equal layouts lie alike
     like: Storage | None = None  # placed as this one is (optimizer state, accumulators)
@@ -41,7 +57,11 @@ class Storage:
 
     @property
     def always_live(self) -> bool:
-        return self.kind in ALWAYS_LIVE
+        return self.kind in ALWAYS_LIVE and not self.residence.off_chip
+
+    @property
+    def ipu(self) -> int:
+        return self.place.ipu if self.place else 0
 
     @property
     def root(self) -> Storage:
@@ -74,11 +94,15 @@ class Task:
     name: str
     site: OpSite
     note: Note
-    phase: Phase
+    place: Place
     reads: tuple[Value, ...]
     writes: tuple[Value, ...]
     cost: OpCost | None = None
     moves: tuple[Move, ...] = ()  # operands brought into the result's layout first
+
+    @property
+    def phase(self) -> Phase:
+        return self.place.phase
 
     @property
     def priced(self) -> OpCost:
@@ -105,7 +129,7 @@ class Stream:
     name: str
     moved_bytes: int
     cycles: float
-    phase: Phase
+    place: Place
     per_call: bool = False  # once a call instead of once a micro-batch
 
 
@@ -119,7 +143,9 @@ class Workload:
     inputs: list[Storage]
     results: list[Value]
     micro_batch: int
-    gradient_bytes: int
+    gradient_bytes: dict[int, int]  # by IPU
+    ipus: int
+    last_stage: int
     streams_in: list[Stream] = field(default_factory=list)
     reductions: list[Stream] = field(default_factory=list)
     streams_out: list[Stream] = field(default_factory=list)

@@ -1,7 +1,8 @@
 """Running programs on this host, at the speed of its PyTorch."""
 
 from openipu.run.batching import split_micro_batch
-from openipu.run.executable import Executable, RunResult
+from openipu.run.executable import Executable, MicroBatchTimes, RunResult
 from openipu.run.passes import PASSES
+from openipu.run.taps import list_tensors
 
-__all__ = ["PASSES", "Executable", "RunResult", "split_micro_batch"]
+__all__ = ["PASSES", "Executable", "MicroBatchTimes", "RunResult", "list_tensors", "split_micro_batch"]

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.graph import GraphCall
+
 # These return their argument, or a view of it, which their schemas do not all say.
 _MAY_RETURN_ARGUMENT = frozenset(
     {
@@ -77,6 +79,8 @@ def is_pointwise(node: fx.Node) -> bool:
 
 def draws_random_numbers(node: fx.Node) -> bool:
     """Whether the node reads the random stream."""
+    if isinstance(node.target, GraphCall):
+        return node.target.random
     return (
         node.op == "call_function"
         and isinstance(node.target, torch._ops.OpOverload)

@@ -57,6 +57,9 @@ def split_call(leaf: Any, entry: GraphInput, options: RunOptions) -> Sequence[to
                 f"convert it with .to({entry.dtype}), or compile the program again."
             )
         leaf = leaf.to(entry.dtype)
+    elif leaf.dtype is torch.int64:
+        # Programs keep int64, which torch wants of an index, but the device gets no more than 32 bits of it.
+        leaf = leaf.to(torch.int32).to(torch.int64)
     leaf = leaf.detach()
     if not entry.shape or batches == 1:
         return (leaf,) * batches

@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.errors import OptionError
 from openipu.graph import InputKind, OutputKind, Program
 from openipu.run.aliasing import draws_random_numbers
+from openipu.run.control import holds_calls
 from openipu.run.device_memory import DeviceMemory
 from openipu.run.draft import Draft, draft_graph
 from openipu.run.micro import MicroFunction, draft_micro, list_updated
@@ -63,6 +65,8 @@ def compile_program(program: Program, memory: DeviceMemory, whole_step: bool) ->
         draft = draft_step(program)
     else:
         draft = draft_micro(program, list_updated(program))
+    if holds_calls(draft):
+        raise OptionError("it holds loops, branches or functions of the host, which only the instant tier runs")
     with torch.no_grad():
         examples = [
             torch.zeros(node.meta["val"].shape, dtype=node.meta["val"].dtype) if value is None else value

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter as clock
 from typing import Any
 
 import torch
@@ -18,12 +19,23 @@ from openipu.errors import InputError, OptionError
 from openipu.graph import InputKind, OutputKind, Program, Reduction, RunOptions, Tier
 from openipu.run.batching import split_call
 from openipu.run.compiled import CompiledGraph, compile_program
-from openipu.run.device_memory import DeviceMemory
-from openipu.run.micro import MicroFunction, build_micro
+from openipu.run.lanes import Lane, Lanes
+from openipu.run.micro import MicroFunction
 from openipu.run.outputs import OutputCollector, combine_micro_batches
 from openipu.run.random_stream import RandomStream
+from openipu.run.taps import UPDATED, TapCollector
 from openipu.run.update_rules import plan_update
-from openipu.run.updater import Updater
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatchTimes:
+    """When one micro-batch passed each point, in seconds of this host's monotonic clock."""
+
+    inputs_asked: float
+    inputs_ready: float
+    outputs_ready: float
+    outputs_stored: float
+    stored: bool  # the output mode keeps the outputs of this micro-batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,8 @@ class RunResult:
 
     outputs: tuple[Any, ...]  # leaves of what forward returned, combined by the output mode
     changed_inputs: Mapping[int, torch.Tensor]  # input leaf -> its new value, for inputs that forward writes to
+    taps: Mapping[str, torch.Tensor] = field(default_factory=dict)  # by the name of the tap
+    times: tuple[MicroBatchTimes, ...] = ()  # measured on this host, in the order of the micro-batches
 
 
 class Executable:
@@ -41,13 +55,13 @@ class Executable:
         _check_options(program, options)
         self.program = program
         self.options = options
-        self._memory = DeviceMemory(program, options.replicas)
+        self._lanes = Lanes(program, options)
         self._stream = RandomStream(options.random_seed)
         self._update_plan = plan_update(program) if program.update is not None else None
-        self._tier = options.tier
-        self._updater: Updater | None = None
+        # What looks inside the program needs its single operators.
+        observed = bool(options.taps) or options.floating_point_exceptions
+        self._tier = Tier.INSTANT if observed else options.tier
         self._compiled: CompiledGraph | None = None
-        self._function: MicroFunction | None = None
         if self._tier is Tier.INSTANT:
             self._build()
 
@@ -66,46 +80,63 @@ class Executable:
         self._stream.state = value
 
     @property
+    def rng_state(self) -> list[int]:
+        """The seed and the position of the random stream, as numbers to store."""
+        return self._stream.to_numbers()
+
+    @rng_state.setter
+    def rng_state(self, numbers: Sequence[int]) -> None:
+        self._stream.from_numbers(numbers)
+
+    @property
     def state(self) -> dict[str, torch.Tensor]:
         """Copies of the optimizer state by `StateSlot.key`."""
-        return {key: tensor.clone() for key, tensor in self._memory.state.items()}
+        return self._lanes.read_state()
 
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
         """Copy weights from the host to the device, and buffers to every replica."""
-        self._memory.load_weights(parameters, buffers)
+        self._lanes.load_weights(parameters, buffers)
 
     def read_weights(
         self, into_parameters: Mapping[str, torch.Tensor], into_buffers: Mapping[str, torch.Tensor]
     ) -> None:
         """Copy weights, and the buffers of replica 0, from the device into the host's tensors."""
-        self._memory.read_weights(into_parameters, into_buffers)
+        self._lanes.read_weights(into_parameters, into_buffers)
 
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""
-        self._memory.set_hyper_parameters(values)
+        for lane in self._lanes.lanes:
+            lane.memory.set_hyper_parameters(values)
 
     def load_state(self, values: Mapping[str, torch.Tensor]) -> None:
         """Replace optimizer state, all of it or some."""
-        self._memory.check_state(values)
-        with torch.no_grad():
-            if self._updater is not None:
-                # Parameters may share one 0-dim tensor; they are parted before some of them change.
-                self._memory.state = {key: tensor.clone() for key, tensor in self._memory.state.items()}
-            for key, value in values.items():
-                self._memory.state[key].copy_(value)
-            if self._updater is not None:
-                self._build_updater()
-                self._bind()
+        parts = {lane: self._lanes.split_state(values, lane) for lane in self._lanes.lanes}
+        for lane, own in parts.items():
+            lane.memory.check_state(own)
+        for lane, own in parts.items():
+            self._load_state(lane, own)
+
+    @torch.no_grad()
+    def _load_state(self, lane: Lane, values: Mapping[str, torch.Tensor]) -> None:
+        memory = lane.memory
+        if lane.updater is not None:
+            # Parameters may share one 0-dim tensor; they are parted before some of them change.
+            memory.state = {key: tensor.clone() for key, tensor in memory.state.items()}
+        for key, value in values.items():
+            memory.state[key].copy_(value)
+        if lane.updater is not None:
+            self._build_updater(lane)
+            self._bind(lane)
 
     def compile(self) -> Tier:
         """Make everything ready now instead of at the first run; says which tier that is."""
-        if self._function is None:
+        if self._lanes.first.function is None:
             self._build()
         return self._tier
 
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
-        self._memory.check_ready()
+        self._lanes.first.memory.check_ready()
         entries = self.program.micro.inputs_of(InputKind.INPUT)
         needed = max((entry.index for entry in entries), default=-1) + 1
         if len(leaves) < needed:
@@ -115,52 +146,79 @@ class Executable:
             )
         inputs = {entry.index: split_call(leaves[entry.index], entry, self.options) for entry in entries}
         with torch.no_grad():
-            if self._function is None:
+            if self._lanes.first.function is None:
                 self._build()
-            assert self._function is not None
-            if not self._function.random:
-                return self._run(self._function, inputs)
+            function = self._lanes.first.function
+            assert function is not None
+            if not function.random:
+                return self._run(function, inputs)
             with self._stream.use():
-                return self._run(self._function, inputs)
+                return self._run(function, inputs)
 
     def _run(self, function: MicroFunction, inputs: Mapping[int, Sequence[torch.Tensor]]) -> RunResult:
-        options, updater = self.options, self._updater
-        results = _Results(function, self.program)
+        options, updater = self.options, self._lanes.first.updater
+        updaters = [lane.updater for lane in self._lanes.lanes if lane.updater is not None]
+        results = _Results(function, self.program)  # the same for every lane
         collector = OutputCollector(options, results.outputs, self.program.output_tree)
+        taps = TapCollector(options)
         changed: dict[int, list[torch.Tensor]] = {}
+        times: list[MicroBatchTimes] = []
         position = 0
         for iteration in range(options.device_iterations):
-            if updater is not None:
-                updater.begin()
+            for each in updaters:
+                each.begin()
             for step in range(options.gradient_accumulation):
                 for replica in range(options.replicas):
-                    values = function.call(*self._list_arguments(function, inputs, position, replica))
+                    asked = clock()
+                    lane = self._lanes[replica]
+                    assert lane.function is not None
+                    arguments = self._list_arguments(lane, inputs, position, replica)
+                    ready = clock()
+                    values = lane.function.call(*arguments)
+                    done = clock()
                     position += 1
                     self._write_back(results, values, replica)
-                    if updater is not None and self._accumulates and results.gradients:
-                        updater.accumulate({name: values[index] for name, index in results.gradients}, self._scale)
+                    if lane.updater is not None and self._accumulates and results.gradients:
+                        gradients = {name: values[index] for name, index in results.gradients}
+                        lane.updater.accumulate(gradients, self._scale)
                     for index, leaf in results.changed:
                         changed.setdefault(leaf, []).append(values[index])
-                    if collector.wants(iteration, step):
+                    for index, tensor in results.tapped:
+                        taps.add(tensor, values[index], iteration, step, replica)
+                    wanted = collector.wants(iteration, step)
+                    if wanted:
                         collector.add(replica, [values[index] for index in results.output_positions])
+                    times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
             if updater is not None:
+                self._lanes.reduce_gradients()
                 kept = {name: values[index] for name, index in results.gradients}
-                updater.finish(updater.accumulators if self._accumulates else kept)
-        return RunResult(collector.combine(), {leaf: _join_parts(parts) for leaf, parts in changed.items()})
+                for each in updaters:
+                    each.finish(each.accumulators if self._accumulates else kept)
+            self._tap_updates(taps, iteration)
+        joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
+        return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
+
+    def _tap_updates(self, taps: TapCollector, iteration: int) -> None:
+        for name in taps.updated_parameters:
+            for replica in range(self.options.replicas):
+                value = self._lanes[replica].memory.parameters[name].clone()
+                taps.add(UPDATED + name, value, iteration, self.options.gradient_accumulation - 1, replica)
 
     def _list_arguments(
-        self, function: MicroFunction, inputs: Mapping[int, Sequence[torch.Tensor]], position: int, replica: int
+        self, lane: Lane, inputs: Mapping[int, Sequence[torch.Tensor]], position: int, replica: int
     ) -> list[torch.Tensor]:
-        buffers = self._memory.buffers[replica]
+        assert lane.function is not None
+        buffers = lane.memory.buffers[replica]
         return [
             inputs[entry.index][position] if entry.kind is InputKind.INPUT else buffers[entry.name]
-            for entry in function.arguments
+            for entry in lane.function.arguments
         ]
 
     def _write_back(self, results: _Results, values: Sequence[torch.Tensor], replica: int) -> None:
         if results.written:
+            memory = self._lanes[replica].memory
             targets = [
-                self._memory.buffers[replica][name] if kind is OutputKind.BUFFER else self._memory.parameters[name]
+                memory.buffers[replica][name] if kind is OutputKind.BUFFER else memory.parameters[name]
                 for kind, name in results.targets
             ]
             torch._foreach_copy_(targets, [values[index] for index in results.written])
@@ -178,28 +236,21 @@ class Executable:
     def _build(self) -> None:
         if self._tier is Tier.COMPILED:
             try:
-                self._compiled = compile_program(self.program, self._memory, whole_step=not self._accumulates)
+                memory = self._lanes.first.memory
+                self._compiled = compile_program(self.program, memory, whole_step=not self._accumulates)
             except Exception as error:  # whatever Inductor raises, the instant tier gives the same results
                 _warn_not_compiled(self.program.name, error)
                 self._tier = Tier.INSTANT
-        if self._compiled is None or not self._compiled.updates:
-            self._build_updater()
-        self._bind()
+        for lane in self._lanes.lanes:
+            if self._compiled is None or not self._compiled.updates:
+                self._build_updater(lane)
+            self._bind(lane)
 
-    def _build_updater(self) -> None:
-        if self._update_plan is not None:
-            with torch.no_grad():
-                written = frozenset(entry.name for entry in self.program.micro.outputs_of(OutputKind.PARAMETER))
-                self._updater = Updater(self._update_plan, self._memory, self._accumulates, written)
+    def _build_updater(self, lane: Lane) -> None:
+        lane.build_updater(self._update_plan, self.program, self._accumulates)
 
-    def _bind(self) -> None:
-        """Make the function that runs one micro-batch on the memory as it lies now."""
-        with torch.no_grad():
-            if self._compiled is not None:
-                self._function = self._compiled.bind(self._memory)
-            else:
-                scale = self._scale if self._accumulates else None
-                self._function = build_micro(self.program, self._memory, self._updater, scale)
+    def _bind(self, lane: Lane) -> None:
+        lane.bind(self.program, self._compiled, self._scale if self._accumulates else None, self.options)
 
 
 def _check_options(program: Program, options: RunOptions) -> None:
@@ -241,6 +292,7 @@ class _Results:
         stored = [(index, entry) for index, entry in places if entry.kind in (OutputKind.BUFFER, OutputKind.PARAMETER)]
         self.written = [index for index, _ in stored]
         self.targets = [(entry.kind, entry.name) for _, entry in stored]
+        self.tapped = [(index, entry.name) for index, entry in places if entry.kind is OutputKind.TAP]
         self.gradients = [(entry.name, index) for index, entry in places if entry.kind is OutputKind.GRADIENT]
 
 

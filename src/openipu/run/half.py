@@ -2,7 +2,7 @@
 
 In: a draft. Out: the same draft, in which matrix products and convolutions of half-precision operands are computed in
 float32 and their results rounded to half. That is what an IPU does (half operands, float32 partials); CPUs have no
-quick half-precision products.
+quick half-precision products. Operators that PyTorch has no half-precision kernel for on CPUs are treated alike.
 """
 
 from __future__ import annotations
@@ -27,13 +27,35 @@ _PRODUCTS = frozenset(
         aten.convolution_backward.default,
     }
 )
+_WITHOUT_HALF_KERNEL = frozenset(
+    {
+        aten._cdist_forward.default,
+        aten._cdist_backward.default,
+        aten._pdist_forward.default,
+        aten._pdist_backward.default,
+        aten._ctc_loss.default,
+        aten._ctc_loss.Tensor,
+        aten._ctc_loss_backward.default,
+        aten._ctc_loss_backward.Tensor,
+        aten._standard_gamma.default,
+        aten.avg_pool3d.default,
+        aten.avg_pool3d_backward.default,
+        aten.multi_margin_loss.default,
+        aten.multi_margin_loss_backward.default,
+        aten.multilabel_margin_loss_forward.default,
+        aten.multilabel_margin_loss_backward.default,
+        aten.rrelu_with_noise_functional.default,
+        aten.rrelu_with_noise_backward.default,
+    }
+)
+_WIDENED = _PRODUCTS | _WITHOUT_HALF_KERNEL
 
 
 def widen_half_products(draft: Draft) -> None:
-    """Compute half-precision products in float32."""
+    """Compute half-precision products, and what has no half-precision kernel, in float32."""
     widened: dict[fx.Node, fx.Node] = {}
     for node in list(draft.graph.nodes):
-        if node.target not in _PRODUCTS or not any(_is_half(source) for source in node.all_input_nodes):
+        if node.target not in _WIDENED or not any(_is_half(source) for source in node.all_input_nodes):
             continue
         for source in node.all_input_nodes:
             if _is_half(source):

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind, Program
+from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind, Program, RunOptions, Tap
 from openipu.run.aliasing import draws_random_numbers, find_owner
+from openipu.run.arithmetic import check_arithmetic
 from openipu.run.buckets import Bucket
 from openipu.run.codegen import generate_function
 from openipu.run.device_memory import DeviceMemory
 from openipu.run.draft import Draft, draft_graph
 from openipu.run.passes import own_outputs, simplify
+from openipu.run.taps import add_taps
 from openipu.run.updater import Updater, find_value
 
 aten = torch.ops.aten
@@ -35,9 +37,10 @@ class MicroFunction:
     random: bool  # draws random numbers
 
 
-def draft_micro(program: Program, gradients: frozenset[str]) -> Draft:
+def draft_micro(program: Program, gradients: frozenset[str], taps: Sequence[Tap] = ()) -> Draft:
     """The simplified micro graph, which returns only what a run needs."""
     draft = draft_graph(program.micro, program.constants)
+    add_taps(draft, program, taps)
     kept = [
         (node, entry)
         for node, entry in zip(draft.results, draft.outputs, strict=True)
@@ -56,13 +59,22 @@ def list_updated(program: Program) -> frozenset[str]:
     return frozenset(entry.name for entry in program.update.inputs_of(InputKind.GRADIENT))
 
 
-def build_micro(program: Program, memory: DeviceMemory, updater: Updater | None, scale: float | None) -> MicroFunction:
+def build_micro(
+    program: Program,
+    memory: DeviceMemory,
+    updater: Updater | None,
+    scale: float | None,
+    options: RunOptions | None = None,
+) -> MicroFunction:
     """Generate the function. Where gradients accumulate, `scale` is the weight of one micro-batch among them."""
-    draft = draft_micro(program, list_updated(program))
+    draft = draft_micro(program, list_updated(program), options.taps if options else ())
+    random = any(draws_random_numbers(node) for node in draft.graph.nodes)
     if updater is not None and scale is not None:
         accumulate_gradients(draft, updater.accumulators, scale)
     elif updater is not None:
         apply_updates(draft, updater.ready_buckets, frozenset(updater.late_gradients))
+    if options is not None and options.floating_point_exceptions:
+        check_arithmetic(draft)  # last: the passes above read the operators' schemas
     bound = dict(draft.bound)
     for entry in draft.inputs:
         value = find_value(entry, memory)
@@ -72,7 +84,7 @@ def build_micro(program: Program, memory: DeviceMemory, updater: Updater | None,
         call=generate_function(draft.graph, bound, f"{program.name} micro-batch"),
         arguments=tuple(entry for entry in draft.inputs if entry.node not in bound),
         results=draft.outputs,
-        random=any(draws_random_numbers(node) for node in draft.graph.nodes),
+        random=random,
     )
 
 

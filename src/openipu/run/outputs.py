@@ -17,6 +17,17 @@ import torch
 from openipu.graph import GraphOutput, OutputMode, OutputTree, RunOptions
 
 
+def is_kept(mode: OutputMode, period: int, options: RunOptions, device_iteration: int, step: int) -> bool:
+    """Whether a mode brings the values of this accumulation step back to the host."""
+    match mode:
+        case OutputMode.FINAL:
+            return device_iteration == options.device_iterations - 1 and step == options.gradient_accumulation - 1
+        case OutputMode.EVERY_N:
+            return device_iteration % period == period - 1
+        case OutputMode.ALL | OutputMode.SUM:
+            return True
+
+
 class OutputCollector:
     """Keeps what the output mode asks for, and nothing else."""
 
@@ -29,13 +40,7 @@ class OutputCollector:
     def wants(self, device_iteration: int, step: int) -> bool:
         """Whether results of this accumulation step come back to the host."""
         options = self._options
-        match options.output_mode:
-            case OutputMode.FINAL:
-                return device_iteration == options.device_iterations - 1 and step == options.gradient_accumulation - 1
-            case OutputMode.EVERY_N:
-                return device_iteration % options.output_period == options.output_period - 1
-            case OutputMode.ALL | OutputMode.SUM:
-                return True
+        return is_kept(options.output_mode, options.output_period, options, device_iteration, step)
 
     def add(self, replica: int, tensors: Sequence[torch.Tensor]) -> None:
         """Take the outputs of one micro-batch. The tensors belong to the collector from here on."""

@@ -13,6 +13,7 @@ from torch import fx
 
 from openipu.graph import OutputKind
 from openipu.run.aliasing import find_owner, find_viewed, is_pure
+from openipu.run.control import build_bodies
 from openipu.run.draft import Draft
 from openipu.run.half import widen_half_products
 
@@ -119,7 +120,8 @@ def own_outputs(draft: Draft) -> None:
     for index, entry in enumerate(draft.outputs):
         owner = find_owner(nodes[index])
         returned = entry.kind in (OutputKind.OUTPUT, OutputKind.INPUT)
-        if owner.op == "placeholder" or (returned and (owner in taken or _is_spread(nodes[index]))):
+        tapped = entry.kind is OutputKind.TAP  # and so other results need not give way to it
+        if tapped or owner.op == "placeholder" or (returned and (owner in taken or _is_spread(nodes[index]))):
             position = nodes[index] if nodes[index].op != "placeholder" else find_last_placeholder(draft.graph)
             with draft.graph.inserting_after(position):
                 clone = draft.graph.call_function(aten.clone.default, (nodes[index],))
@@ -160,4 +162,10 @@ def simplify(draft: Draft) -> None:
     """Run all passes in order."""
     for _, apply in PASSES:
         apply(draft)
+    build_bodies(draft, _finish_body)
     draft.graph.lint()
+
+
+def _finish_body(draft: Draft) -> None:
+    simplify(draft)
+    own_outputs(draft)

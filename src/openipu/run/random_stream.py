@@ -7,10 +7,12 @@ order eager PyTorch would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
+
+from openipu.errors import InputError
 
 
 class RandomStream:
@@ -18,6 +20,7 @@ class RandomStream:
 
     def __init__(self, seed: int | None) -> None:
         self._state: torch.Tensor | None = None
+        self._seed = seed
         if seed is not None:
             self._state = torch.Generator().manual_seed(seed).get_state()
 
@@ -29,6 +32,23 @@ class RandomStream:
     @state.setter
     def state(self, value: torch.Tensor | None) -> None:
         self._state = None if value is None else value.clone()
+
+    def to_numbers(self) -> list[int]:
+        """The seed, then where the stream stands. The global stream is described where the program has none."""
+        seed = torch.initial_seed() if self._seed is None else self._seed
+        state = torch.get_rng_state() if self._state is None else self._state
+        return [seed, *state.view(torch.int64).tolist()]
+
+    def from_numbers(self, numbers: Sequence[int]) -> None:
+        """Go on where a stored stream stood, in a stream of the program's own."""
+        expected = torch.get_rng_state()
+        state = torch.tensor(list(numbers[1:]), dtype=torch.int64).view(torch.uint8)
+        if state.shape != expected.shape:
+            raise InputError(
+                f"A random state holds a seed and {expected.numel() // 8} numbers, not {len(numbers)} in all: "
+                "use one that was read from a program of this version of PyTorch."
+            )
+        self._seed, self._state = int(numbers[0]), state
 
     @contextmanager
     def use(self) -> Iterator[None]:

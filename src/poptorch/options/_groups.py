@@ -50,8 +50,6 @@ class _PrecisionOptions(OptionsDict):
     def enableFloatingPointExceptions(self, enabled: bool) -> _PrecisionOptions:
         assert isinstance(enabled, bool), "enableFloatingPointExceptions needs a boolean"
         self.set(enable_floating_point_exceptions=enabled)
-        if enabled:
-            tell_missing("Precision.enableFloatingPointExceptions")
         return self
 
     def enableStochasticRounding(self, enabled: bool) -> _PrecisionOptions:
@@ -100,8 +98,6 @@ class _TrainingOptions(OptionsDict):
 
     def setAutomaticLossScaling(self, enabled: bool) -> _TrainingOptions:
         self.set(auto_loss_scaling=enabled)
-        if enabled:
-            tell_missing("Training.setAutomaticLossScaling")
         return self
 
     def setConvolutionDithering(self, enabled: bool) -> _TrainingOptions:

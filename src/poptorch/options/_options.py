@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from poptorch.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
-from poptorch.options._effects import tell_missing
 from poptorch.options._groups import (
     _DistributedOptions,
     _JitOptions,
@@ -26,6 +25,7 @@ from poptorch.options._storage import OptionsDict
 from poptorch.options._text import apply_file, apply_json
 from poptorch.strategies import PipelinedExecution, _Strategy
 
+_RANDOM_NORMAL = 2  # PopART's number for synthetic data from a normal distribution
 _UNLIMITED_LOGS = 2**64 - 1
 _LOCATION_EXCLUDES = ["install/poptorch", "site-packages/torch", "site-packages/poptorch"]
 
@@ -125,7 +125,6 @@ class Options(OptionsDict):
             assert output_return_period > 0, (
                 "EveryN anchor must have output_return_period set to valid positive integer"
             )
-        tell_missing("anchorTensor")
         self.anchored_tensors[short_name] = [long_name, output_mode, output_return_period]
 
     def randomSeed(self, random_seed: int) -> Options:
@@ -206,9 +205,7 @@ class Options(OptionsDict):
         return self
 
     def enableSyntheticData(self, enabled: bool) -> Options:
-        self._popart.set("syntheticDataMode", int(enabled))
-        if enabled:
-            tell_missing("enableSyntheticData")
+        self._popart.set("syntheticDataMode", _RANDOM_NORMAL if enabled else 0)
         return self
 
     def showCompilationProgressBar(self, show: bool = True) -> Options:

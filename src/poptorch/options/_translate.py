@@ -13,8 +13,10 @@ from typing import Any
 import torch
 
 import openipu.graph as graph
+from poptorch._logging import logger
 from poptorch.enums import OutputMode, ReductionType
 from poptorch.errors import createPoptorchError, translate_errors
+from poptorch.options._memory import choose_locations, choose_recomputation
 from poptorch.options._options import Options
 
 FIELDS = {  # name in Options -> field of RunOptions
@@ -30,6 +32,7 @@ OUTPUT_MODES = {
     OutputMode.EveryN: graph.OutputMode.EVERY_N,
     OutputMode.Sum: graph.OutputMode.SUM,
 }
+_EXECUTION_MODES = {graph.Strategy.PIPELINED: 0, graph.Strategy.SHARDED: 1}
 REDUCTIONS = {ReductionType.Mean: graph.Reduction.MEAN, ReductionType.Sum: graph.Reduction.SUM}
 
 
@@ -42,23 +45,45 @@ def choose_output_mode(options: Options, training: bool) -> OutputMode:
 
 def build_run_options(options: Options, training: bool) -> graph.RunOptions:
     """One frozen RunOptions; values that cannot work together raise poptorch.Error."""
-    if options.Distributed.numProcesses > 1:
-        raise createPoptorchError(
-            f"This model is one of {options.Distributed.numProcesses} processes, and several processes are not "
-            "supported yet: use replicationFactor in one process, or Options.Distributed.disable()."
-        )
     values: dict[str, Any] = {field: options.get(name) for name, field in FIELDS.items() if options.exists(name)}
     values["training"] = training
+    values["taps"] = _list_taps(options, training)
+    values["floating_point_exceptions"] = options.Precision.enable_floating_point_exceptions
     values["output_mode"] = OUTPUT_MODES[choose_output_mode(options, training)]
     values["reduction"] = REDUCTIONS[options.Training.accumulation_and_replication_reduction_type]
     values["gradient_accumulation"] = options.Training.gradient_accumulation if training else 1
     values["io_tiles"] = options.TensorLocations.get("numIOTiles", 0)
+    values["strategy"] = options._execution_strategy.kind
+    values["recompute"] = choose_recomputation(options)
+    values["locations"] = choose_locations(options)
     if options.Precision.exists("partials_type"):
         values["half_partials"] = options.Precision.partials_type == torch.half
-    if "IPU0" in options.available_memory_proportion:
-        values["available_memory_proportion"] = float(options.available_memory_proportion["IPU0"])
+    values["memory_proportions"] = tuple(
+        (int(ipu.removeprefix("IPU")), float(share)) for ipu, share in options.available_memory_proportion.items()
+    )
     with translate_errors():
         return graph.RunOptions(**values)
+
+
+def number_execution_mode(options: Options) -> int:
+    """How PopTorch's log numbers the strategies."""
+    return _EXECUTION_MODES.get(options._execution_strategy.kind, 2)
+
+
+def _list_taps(options: Options, training: bool) -> tuple[graph.Tap, ...]:
+    """Anchored tensors; without a mode of their own they follow the outputs."""
+    taps = []
+    for short_name, (long_name, mode, period) in options.anchored_tensors.items():
+        if long_name == "finalLossScale" and options.Training.auto_loss_scaling:
+            continue  # kept on the host, between calls
+        if mode is None or mode == OutputMode.Default:
+            mode, period = choose_output_mode(options, training), options.output_return_period
+        chosen = OutputMode(mode)
+        period = period if chosen == OutputMode.EveryN else 1
+        word = "Sum" if chosen == OutputMode.Sum else chosen.name.upper()
+        logger.debug("Anchor %s %s/%d", long_name, word, period)
+        taps.append(graph.Tap(short_name, long_name, OUTPUT_MODES[chosen], period))
+    return tuple(taps)
 
 
 def choose_profile_directory(options: Options, training: bool) -> Path | None:

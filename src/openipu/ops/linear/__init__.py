@@ -68,7 +68,7 @@ def _plan(problem: Convolution, figures: Figures, available_memory_proportion: f
         steps=build_steps(priced, figures),
         placement=Placement.PLANNED,
         result_tiles=min(int(priced.pieces.tiles[0]), problem.result_elements),
-        scratch_bytes_per_tile=plan["temporary_bytes"],
+        scratch_bytes_per_tile=plan["scratch_bytes"],
         provenance=Provenance.GUESSED if plan["uncertain"] else Provenance.DERIVED,
         basis=_BASIS,
         plan=plan,

@@ -13,6 +13,7 @@ import numpy as np
 from openipu.ops.cost import CostStep, StepKind
 from openipu.ops.linear.candidates import Candidates, cut_pieces, evaluate
 from openipu.ops.linear.figures import Figures
+from openipu.ops.linear.memory import scratch_bytes
 from openipu.ops.linear.reduction import Stage
 from openipu.ops.linear.search import Candidate, Choice
 from openipu.ops.linear.splits import DIMENSIONS
@@ -204,12 +205,28 @@ def summarize_plan(priced: Candidates, choice: Choice, figures: Figures) -> dict
         "tiles": _count_tiles(priced),
         "partials": "half" if figures.half_partials else "float",
         "temporary_bytes": round(float(priced.temporary_bytes[0])),
+        "scratch_bytes": round(_measure_scratch(priced, figures)),
         "cycles_with_launches": cycles,
         "amp_utilisation": ideal_cycles / multiply_cycles,  # of all tiles, while multiplying
         "efficiency": ideal_cycles / cycles,  # of all tiles, over the whole op
         "memory_bound_doublings": choice.bound_doublings,
         "uncertain": list_doubts(priced, figures),
     }
+
+
+def _measure_scratch(priced: Candidates, figures: Figures) -> float:
+    pieces = priced.pieces
+    operands = int(pieces.input_elements[0]) + int(pieces.weight_elements[0])
+    sums = int(pieces.splits[4][0]) * int(pieces.splits[5][0])
+    return scratch_bytes(
+        arriving_bytes=float(priced.input_bytes[0] + priced.weight_bytes[0]),
+        operand_bytes=float(operands * figures.element_bytes),
+        partial_bytes=float(pieces.partial_elements[0] * figures.partial_bytes),
+        reduction_buffer_bytes=float(priced.reduction.buffer_bytes[0]),
+        bound_bytes=float(priced.temporary_bytes[0]),
+        is_serial=priced.variant.serial > 1,
+        partials_are_result=sums == 1 and figures.partial_bytes == figures.element_bytes,
+    )
 
 
 def list_doubts(priced: Candidates, figures: Figures) -> list[str]:

@@ -1,0 +1,79 @@
+"""Files that openipu writes and reads back: a zip with JSON and tensors, and no pickle of openipu's own.
+
+In: a kind of file, JSON values, named tensors, and blobs that belong to the caller. Out: one file, written whole or not
+at all; read back with checks of kind and version. A blob is handed over as bytes: only its owner knows what it is.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from openipu import __version__
+from openipu.errors import ArchiveError
+
+_METADATA = "metadata.json"
+_TENSORS = "tensors.pt"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What one file holds."""
+
+    kind: str
+    values: Mapping[str, Any]
+    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    version: str = __version__  # of openipu, which wrote it
+
+
+def write_archive(path: Path, archive: Archive) -> None:
+    """Write a file; a reader never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {"kind": archive.kind, "version": archive.version, "values": archive.values}
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+            made.writestr(_METADATA, json.dumps(metadata, indent=1))
+            if archive.tensors:
+                buffer = io.BytesIO()
+                torch.save(dict(archive.tensors), buffer)
+                made.writestr(_TENSORS, buffer.getvalue())
+            for name, content in archive.blobs.items():
+                made.writestr(name, content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_archive(path: Path, kind: str) -> Archive:
+    """Read a file of this kind that this version of openipu wrote."""
+    if not path.is_file():
+        raise ArchiveError(f"There is no file {path}.")
+    try:
+        with zipfile.ZipFile(path) as found:
+            metadata = json.loads(found.read(_METADATA))
+            names = set(found.namelist())
+            tensors = {}
+            if _TENSORS in names:
+                tensors = torch.load(io.BytesIO(found.read(_TENSORS)), weights_only=True)
+            blobs = {name: found.read(name) for name in names - {_METADATA, _TENSORS}}
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        raise ArchiveError(f"{path} is damaged or was not written by openipu ({error}).") from error
+    if metadata.get("kind") != kind:
+        raise ArchiveError(f"{path} holds {metadata.get('kind')!r}, not {kind!r}.")
+    if metadata.get("version") != __version__:
+        raise ArchiveError(
+            f"{path} was written by openipu {metadata.get('version')}, and this is {__version__}: write it again."
+        )
+    return Archive(kind, metadata["values"], tensors, blobs)

@@ -1,0 +1,120 @@
+"""Nodes that are more than one ATen op: loops, branches, and functions that run beside the graph.
+
+A `GraphCall` is the target of a `call_function` node. It takes tensors, returns a tuple of new tensors, and can be
+called: that is what a reader of the graph gets. `run` replaces loops and branches with generated functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.graph.program import Graph
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCall:
+    """What all of them have: a name, under which costs and reports list them."""
+
+    name: str
+
+    @property
+    def __name__(self) -> str:  # fx names nodes after their targets
+        return self.name
+
+    def __str__(self) -> str:
+        return f"openipu.{self.name}"
+
+    @property
+    def bodies(self) -> tuple[Graph, ...]:
+        """Graphs that the call runs."""
+        return ()
+
+    @property
+    def details(self) -> str:
+        """What tells two calls with the same name and bodies apart."""
+        return ""
+
+    @property
+    def random(self) -> bool:
+        """Does it draw random numbers?"""
+        return any(_draws(node) for body in self.bodies for node in body.module.graph.nodes)
+
+    def __call__(self, *tensors: torch.Tensor) -> Tensors:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class LoopCall(GraphCall):
+    """Runs `body` `count` times. The first `carried` tensors are replaced in each pass; the others stay the same."""
+
+    body: Graph
+    count: int
+    carried: int
+
+    @property
+    def bodies(self) -> tuple[Graph, ...]:
+        return (self.body,)
+
+    @property
+    def details(self) -> str:
+        return f"{self.count} times"
+
+    def __call__(self, *tensors: torch.Tensor) -> Tensors:
+        values, fixed = tensors[: self.carried], tensors[self.carried :]
+        for _ in range(self.count):
+            values = tuple(self.body.module(*values, *fixed))
+        return tuple(value.clone() for value in values)
+
+
+@dataclass(frozen=True, eq=False)
+class BranchCall(GraphCall):
+    """Runs one of two graphs. Tensors: the condition, those of `chosen`, those of `otherwise`."""
+
+    chosen: Graph
+    otherwise: Graph
+
+    @property
+    def bodies(self) -> tuple[Graph, ...]:
+        return (self.chosen, self.otherwise)
+
+    def __call__(self, *tensors: torch.Tensor) -> Tensors:
+        condition, *values = tensors
+        first = len(self.chosen.inputs)
+        results = self.chosen.module(*values[:first]) if condition else self.otherwise.module(*values[first:])
+        return tuple(value.clone() for value in results)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionCall(GraphCall):
+    """Runs a Python function on the values of a run. It must return new tensors, of the shapes that capture was told.
+
+    `draws` says that it takes numbers from the random stream.
+    """
+
+    function: Callable[..., Sequence[torch.Tensor]]
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # for readers of the graph
+    draws: bool = False
+
+    @property
+    def details(self) -> str:
+        return repr(sorted(self.attributes.items()))
+
+    @property
+    def random(self) -> bool:
+        return self.draws
+
+    def __call__(self, *tensors: torch.Tensor) -> Tensors:
+        return tuple(self.function(*tensors))
+
+
+def _draws(node: fx.Node) -> bool:
+    if isinstance(node.target, GraphCall):
+        return node.target.random
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags

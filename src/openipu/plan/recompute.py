@@ -1,0 +1,46 @@
+"""Which forward results are kept for backward, and which are made again.
+
+PIPELINE: a stage keeps what enters it and what the user marked as checkpoint, except the last stage, whose backward
+follows at once and which keeps all. ALL keeps only checkpoints, STANDARD also results of matrix products and
+convolutions, NORM_ONLY makes only norms again.
+"""
+
+from __future__ import annotations
+
+from torch import fx
+
+from openipu.graph import Phase, Program, Recompute, RunOptions, Strategy, note_of
+
+CHECKPOINT = "checkpoint"  # key of Note.attributes
+_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution", "aten.linear", "aten.matmul")
+_NORMS = ("_norm", "norm_")
+
+
+class RecomputePolicy:
+    """Answers, node by node, whether a forward result is kept."""
+
+    def __init__(self, program: Program, options: RunOptions) -> None:
+        nodes = program.micro.module.graph.nodes
+        forward = [node for node in nodes if note_of(node).phase is Phase.FORWARD and node.op == "call_function"]
+        self.last_stage = max((note_of(node).stage for node in forward), default=0)
+        self.mode = options.recompute or self._choose_default(options)
+
+    def _choose_default(self, options: RunOptions) -> Recompute:
+        pipelined = options.training and options.strategy is Strategy.PIPELINED and self.last_stage > 0
+        return Recompute.PIPELINE if pipelined else Recompute.NONE
+
+    def is_kept(self, node: fx.Node) -> bool:
+        """A forward node whose value backward can read as it is."""
+        note = note_of(node)
+        if self.mode is Recompute.NONE or note.phase is not Phase.FORWARD or node.op != "call_function":
+            return True
+        if note.attributes.get(CHECKPOINT):
+            return True
+        if self.mode is Recompute.PIPELINE:
+            return note.stage == self.last_stage
+        name = str(node.target)
+        if self.mode is Recompute.STANDARD:
+            return name.startswith(_PRODUCTS)
+        if self.mode is Recompute.NORM_ONLY:
+            return not any(part in name for part in _NORMS)
+        return False

@@ -1,0 +1,136 @@
+"""A compiled model as a file: written by `save`, read by `load` and `loadExecutable`.
+
+In: what an executor compiled. Out: a zip with JSON (inputs, fingerprint of the program, versions, random state) and the
+optimizer's state as tensors. The file holds no code: loading captures and plans again, and checks that the program is
+still the same. Only with export_model=True are the user's model, options and optimizer in it, as a pickle: `load`
+therefore runs what the file says, and is for files of one's own.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from openipu.archive import Archive, read_archive, write_archive
+from openipu.errors import ArchiveError
+from poptorch._binding import BoundInputs
+from poptorch._logging import logger
+from poptorch.errors import createPoptorchError
+
+KIND = "poptorch executable"
+MODEL_BLOB = "model.pickle"
+FILE_NAME = "model.poptorch"  # where a directory is given
+INTERFACE_VERSION = "3.4.0"
+
+
+@dataclass(frozen=True)
+class SavedProgram:
+    """What a file says, without the user's objects."""
+
+    training: bool
+    fingerprint: str
+    inputs: BoundInputs
+    rng_state: list[int] | None
+    optimizer_state: dict[str, torch.Tensor]
+    model: bytes | None  # a pickle that only `load` opens
+
+
+def choose_path(filename: str) -> Path:
+    """The file to write; a directory gets a file of a fixed name."""
+    path = Path(filename)
+    if path.is_dir():
+        path = path / FILE_NAME
+        logger.warning("%s is a directory: the model is saved to %s", filename, path)
+    return path
+
+
+def write_program(path: Path, program: SavedProgram) -> None:
+    """Write a file that this version of openipu can read."""
+    values = {
+        "interface": INTERFACE_VERSION,
+        "training": program.training,
+        "fingerprint": program.fingerprint,
+        "names": list(program.inputs.names),
+        "args": _describe(program.inputs.args),
+        "kwargs": _describe(program.inputs.kwargs),
+        "rng_state": program.rng_state,
+    }
+    blobs = {} if program.model is None else {MODEL_BLOB: program.model}
+    write_archive(path, Archive(KIND, values, program.optimizer_state, blobs))
+
+
+def read_program(filename: str) -> SavedProgram:
+    """Read a file; the reason why it cannot be used is an ArchiveError."""
+    archive = read_archive(Path(filename), KIND)
+    values = archive.values
+    if values["interface"] != INTERFACE_VERSION:
+        raise ArchiveError(
+            f"PopTorch version mismatch: the file is of {values['interface']}, and this is {INTERFACE_VERSION}."
+        )
+    inputs = BoundInputs(tuple(values["names"]), _build(values["args"]), _build(values["kwargs"]))
+    return SavedProgram(
+        values["training"],
+        values["fingerprint"],
+        inputs,
+        values["rng_state"],
+        dict(archive.tensors),
+        archive.blobs.get(MODEL_BLOB),
+    )
+
+
+def pickle_objects(**objects: Any) -> bytes:
+    """The user's objects, together: tensors that two of them share stay shared."""
+    buffer = io.BytesIO()
+    try:
+        torch.save(objects, buffer)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise createPoptorchError(
+            f"The model cannot be saved together with the executable ({error}). Classes and functions that are local "
+            "to a function cannot be pickled: define them at module level, or save with export_model=False."
+        ) from error
+    return buffer.getvalue()
+
+
+def unpickle_objects(content: bytes) -> dict[str, Any]:
+    """The user's objects again. Runs what the pickle says: the user asked for this file."""
+    objects: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=False)
+    return objects
+
+
+def _describe(value: Any) -> Any:
+    """A structure of inputs as JSON. Tensors are their shape and type."""
+    if isinstance(value, torch.Tensor):
+        return {"tensor": [list(value.shape), str(value.dtype).removeprefix("torch.")]}
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [_describe(item) for item in value]}
+    if type(value) in (dict, OrderedDict):
+        return {type(value).__name__: [[_describe(key), _describe(item)] for key, item in value.items()]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return {"value": value}
+    raise createPoptorchError(
+        f"An input of type {type(value).__name__} cannot be written to a file: "
+        "save models whose inputs are tensors, numbers and texts in lists, tuples and dictionaries."
+    )
+
+
+def _build(described: dict[str, Any]) -> Any:
+    ((kind, content),) = described.items()
+    match kind:
+        case "tensor":
+            shape, dtype = content
+            return torch.zeros(shape, dtype=getattr(torch, dtype))
+        case "list":
+            return [_build(item) for item in content]
+        case "tuple":
+            return tuple(_build(item) for item in content)
+        case "dict" | "OrderedDict":
+            pairs = [(_build(key), _build(item)) for key, item in content]
+            return dict(pairs) if kind == "dict" else OrderedDict(pairs)
+        case _:
+            return content

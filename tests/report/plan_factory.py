@@ -7,11 +7,13 @@ import numpy as np
 from openipu.graph import Phase, RunOptions, SourceLine
 from openipu.machine import Provenance, System, resolve_system
 from openipu.ops.cost import Family, StepKind
+from openipu.plan.pipeline import measure_micro_batch
 from openipu.plan.types import (
     Culprit,
     Fit,
     IpuMemory,
     MemoryCategory,
+    Pipeline,
     Plan,
     PlannedOp,
     PlannedStep,
@@ -34,10 +36,22 @@ class PlanBuilder:
         self.ops: list[PlannedOp] = []
         self.steps: list[PlannedStep] = []
         self.variables: list[Variable] = []
+        self.ipu = self.stage = 0
+
+    def go_to(self, ipu: int, stage: int) -> None:
+        """What is added from now on is on this IPU and of this stage."""
+        self.ipu, self.stage = ipu, stage
 
     def add_host_step(self, name: str, moved_bytes: int, phase: Phase = Phase.FORWARD) -> None:
         rate = self.system.host_bytes_per_second / self.system.target.clock_hz
         self._add_step(StepKind.HOST, name, moved_bytes / rate, 32, moved_bytes, 0, None, phase)
+
+    def add_copy(self, moved_bytes: int, phase: Phase) -> None:
+        """A tensor from another IPU."""
+        rate = self.system.ipu_link_bytes_per_second / self.system.target.clock_hz
+        self._add_step(
+            StepKind.LINK, "copy to another IPU", moved_bytes / rate, self.tiles, moved_bytes, 0, None, phase
+        )
 
     def add_op(
         self,
@@ -62,7 +76,7 @@ class PlanBuilder:
                 self._add_step(
                     StepKind.EXCHANGE, f"gather {turn}", exchange, self.tiles, moved_bytes // rounds, 0, index, phase
                 )
-                self._add_step(StepKind.SYNC, "sync", target.sync_cycles, self.tiles, 0, 0, index, phase)
+                self._add_step(StepKind.SYNC, "sync", 126.0, self.tiles, 0, 0, index, phase)
             self._add_step(
                 StepKind.COMPUTE, family.value, cycles / rounds, self.tiles - 8, 0, flops // rounds, index, phase
             )
@@ -84,6 +98,8 @@ class PlanBuilder:
                 step_count=len(own),
                 provenance=provenance,
                 basis="synthetic",
+                ipu=self.ipu,
+                stage=self.stage,
                 plan={"split": (4, 8, 46), "partials": "float16"} if flops else {},
             )
         )
@@ -106,11 +122,13 @@ class PlanBuilder:
         mapping = TileMapping(first_tile % self.tiles, tiles or self.tiles, size)
         first, last = life or (0, -1)
         index = len(self.variables)
-        self.variables.append(Variable(index, name, kind, shape, dtype, mapping, life is None, first, last, op))
+        self.variables.append(
+            Variable(index, name, kind, shape, dtype, mapping, life is None, first, last, op, self.ipu)
+        )
 
     def build(self, guesses: dict[str, int] | None = None) -> Plan:
-        memory = self._build_memory()
-        options, timing = self.options, self._build_timing()
+        memory = tuple(self._build_memory(ipu) for ipu in range(1 + max(step.ipu for step in self.steps)))
+        options, (timing, pipeline) = self.options, self._build_timing()
         return Plan(
             name=self.name,
             system=self.system,
@@ -119,12 +137,13 @@ class PlanBuilder:
             ops=tuple(self.ops),
             steps=tuple(self.steps),
             variables=tuple(self.variables),
-            memory=(memory,),
+            memory=memory,
             fit=self._build_fit(memory),
             timing=timing,
             guessed_ops=guesses or {},
             planning_seconds=0.75,
             passes={"lower": 0.25, "place": 0.5},
+            pipeline=pipeline,
         )
 
     def _add_step(
@@ -139,13 +158,14 @@ class PlanBuilder:
         phase: Phase,
     ) -> None:
         index = len(self.steps)
-        self.steps.append(PlannedStep(index, kind, name, cycles, tiles, moved_bytes, flops, op, phase))
+        place = {"ipu": self.ipu, "stage": self.stage}
+        self.steps.append(PlannedStep(index, kind, name, cycles, tiles, moved_bytes, flops, op, phase, **place))
 
-    def _build_memory(self) -> IpuMemory:
+    def _build_memory(self, ipu: int) -> IpuMemory:
         count = len(self.steps)
         always = np.zeros(self.tiles, dtype=np.int64)
         born: dict[int, list[np.ndarray]] = {}
-        for variable in self.variables:
+        for variable in (variable for variable in self.variables if variable.ipu == ipu):
             held = variable.mapping.bytes_by_tile(self.tiles)
             if variable.always_live:
                 always += held
@@ -169,14 +189,16 @@ class PlanBuilder:
             MemoryCategory.HOST_EXCHANGE_CODE: np.where(np.arange(self.tiles) < 32, 4096, 0),
             MemoryCategory.CONTROL_CODE: np.full(self.tiles, 2000 + len(self.steps) // 4),
         }
-        return IpuMemory(0, always, categories, peak, where, by_step, fullest)
+        return IpuMemory(ipu, always, categories, peak, where, by_step, fullest)
 
-    def _build_fit(self, memory: IpuMemory) -> Fit:
+    def _build_fit(self, memories: tuple[IpuMemory, ...]) -> Fit:
+        memory = max(memories, key=lambda entry: int(entry.peak.max()))
         limit, peak = self.system.target.usable_tile_bytes, memory.peak
         tile = int(peak.argmax())
         step = int(memory.peak_step_by_tile[tile])
-        over = np.maximum(peak - limit, 0)
-        here = [v for v in self.variables if v.always_live or v.first_step <= step <= v.last_step]
+        over = np.concatenate([np.maximum(entry.peak - limit, 0) for entry in memories])
+        own = [variable for variable in self.variables if variable.ipu == memory.ipu]
+        here = [v for v in own if v.always_live or v.first_step <= step <= v.last_step]
         sized = [(int(v.mapping.bytes_by_tile(self.tiles)[tile]), v) for v in here]
         culprits = []
         for size, variable in sorted(sized, key=lambda pair: -pair[0])[:8]:
@@ -188,28 +210,30 @@ class PlanBuilder:
             limit_bytes=limit,
             peak_bytes=int(peak[tile]),
             peak_tile=tile,
-            peak_ipu=0,
+            peak_ipu=memory.ipu,
             peak_step=step,
             tiles_over=int((over > 0).sum()),
             bytes_over=int(over.sum()),
-            needed_bytes=int(peak.sum()),
+            needed_bytes=sum(int(entry.peak.sum()) for entry in memories),
             culprits=() if not over.any() else tuple(culprits),
         )
 
-    def _build_timing(self) -> Timing:
+    def _build_timing(self) -> tuple[Timing, Pipeline | None]:
         options = self.options
-        update = sum(step.cycles for step in self.steps if step.phase is Phase.UPDATE)
-        micro = sum(step.cycles for step in self.steps) - update
+        busy = measure_micro_batch(self.steps, options, max(step.stage for step in self.steps))
+        micro, update, pipeline = busy.cycles, busy.update_cycles, busy.pipeline
+        work = options.gradient_accumulation * micro if pipeline is None else pipeline.total_cycles
         guessed = sum(op.cycles for op in self.ops if op.provenance is Provenance.GUESSED)
-        return Timing(
+        timing = Timing(
             micro_cycles=micro,
             update_cycles=update,
             host_cycles=sum(step.cycles for step in self.steps if step.kind is StepKind.HOST),
-            call_cycles=options.device_iterations * (options.gradient_accumulation * micro + update),
+            call_cycles=options.device_iterations * (work + update),
             clock_hz=self.system.target.clock_hz,
             samples_per_call=self.micro_batch * options.micro_batches,
             guessed_cycles=guessed * options.device_iterations * options.gradient_accumulation,
         )
+        return timing, pipeline
 
 
 def make_cnn_plan(name: str = "resnet") -> Plan:

@@ -20,7 +20,9 @@ from openipu.report.profile import (
     LineRecord,
     MemoryRecord,
     OpRecord,
+    PipelineRecord,
     Profile,
+    StageRecord,
     StepColumns,
     TimingRecord,
     VariableRecord,
@@ -28,7 +30,7 @@ from openipu.report.profile import (
 
 if TYPE_CHECKING:
     from openipu.graph import SourceLine
-    from openipu.plan.types import Fit, IpuMemory, Plan, PlannedOp, PlannedStep, Variable
+    from openipu.plan.types import Fit, IpuMemory, Pipeline, Plan, PlannedOp, PlannedStep, Variable
 
 
 def build_profile(plan: Plan) -> Profile:
@@ -59,6 +61,7 @@ def build_profile(plan: Plan) -> Profile:
         planning_seconds=float(plan.planning_seconds),
         passes={str(name): float(seconds) for name, seconds in plan.passes.items()},
         warnings=tuple(plan.warnings),
+        pipeline=None if plan.pipeline is None else _convert_pipeline(plan.pipeline),
     )
 
 
@@ -68,6 +71,8 @@ def simplify_value(value: Any) -> Any:
         return simplify_value(value.value)
     if value is None or type(value) in (bool, int, float, str):
         return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: simplify_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(key): simplify_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -158,7 +163,7 @@ def _convert_memory(memory: IpuMemory) -> MemoryRecord:
 def _convert_fit(fit: Fit) -> FitRecord:
     culprits = tuple(
         CulpritRecord(
-            name=culprit.name,
+            name=str(culprit.name),
             kind=str(culprit.kind),
             bytes_on_tile=int(culprit.bytes_on_tile),
             bytes_total=int(culprit.bytes_total),
@@ -178,4 +183,24 @@ def _convert_fit(fit: Fit) -> FitRecord:
         bytes_over=int(fit.bytes_over),
         needed_bytes=int(fit.needed_bytes),
         culprits=culprits,
+    )
+
+
+def _convert_pipeline(pipeline: Pipeline) -> PipelineRecord:
+    return PipelineRecord(
+        stages=tuple(
+            StageRecord(
+                index=int(stage.index),
+                ipu=int(stage.ipu),
+                forward=bool(stage.forward),
+                backward=bool(stage.backward),
+                cycles=float(stage.cycles),
+            )
+            for stage in pipeline.stages
+        ),
+        micro_batches=int(pipeline.micro_batches),
+        fill_cycles=tuple(float(cycles) for cycles in pipeline.fill_cycles),
+        steady_cycles=float(pipeline.steady_cycles),
+        steady_ticks=int(pipeline.steady_ticks),
+        drain_cycles=tuple(float(cycles) for cycles in pipeline.drain_cycles),
     )

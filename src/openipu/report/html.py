@@ -32,11 +32,17 @@ SCRIPTS = (
     "page.js",
     "table.js",
     "axis.js",
+    "ipus.js",
     "summary.js",
     "memory.js",
     "liveness.js",
+    "timeline.js",
     "flame.js",
+    "op_details.js",
     "trace.js",
+    "ticks.js",
+    "pipeline_tables.js",
+    "pipeline.js",
     "operations.js",
     "report.js",
 )
@@ -132,7 +138,7 @@ def _pack_ops(packer: _Packer, profile: Profile) -> None:
 
 def _pack_steps(packer: _Packer, profile: Profile) -> None:
     steps = profile.steps
-    numbers = ("cycles", "tiles", "moved_bytes", "flops", "op", "repeats", "ipu", "stage")
+    numbers = ("cycles", "tiles", "moved_bytes", "flops", "op", "repeats", "per_call", "ipu", "stage")
     table = {name: packer.add(getattr(steps, name)) for name in numbers}
     for name in ("kind", "name", "phase"):
         table[name] = packer.add_texts(getattr(steps, name))

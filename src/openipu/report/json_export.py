@@ -2,7 +2,8 @@
 
 In: a `Profile`. Out: a dictionary of plain values with stable keys; `version` rises when a key changes its meaning
 or goes. Keys: format, version, modelled, name, openipu_version, created, system, options, program, fit, memory,
-timing, shares, slowest_ops (indexes), ops, guesses, planning, warnings. Units stand in the names.
+pipeline (null without one), timing, shares, slowest_ops (indexes), ops, guesses, planning, warnings. Units stand in
+the names. Cycles in `shares` are those of all IPUs of a replica, added up.
 Steps and variables are in `profile.pop`.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from openipu.report.pipeline import PipelineSummary
 from openipu.report.profile import LineRecord, OpRecord, Profile
 from openipu.report.summary import CycleShare, Summary, element_bytes_by_op, share_of_peak, summarise
 
@@ -61,8 +63,10 @@ def describe_summary(summary: Summary, profile: Profile) -> dict[str, Any]:
             "culprits": [
                 {**dataclasses.asdict(culprit), "line": describe_line(culprit.line)} for culprit in fit.culprits
             ],
+            "ipus": [dataclasses.asdict(entry) for entry in summary.ipus],
         },
         "memory": {"categories": [dataclasses.asdict(part) for part in summary.memory]},
+        "pipeline": None if summary.pipeline is None else _describe_pipeline(summary.pipeline, timing.clock_hz),
         "timing": {
             **dataclasses.asdict(timing),
             "micro_seconds": timing.micro_cycles / timing.clock_hz,
@@ -83,6 +87,43 @@ def describe_summary(summary: Summary, profile: Profile) -> dict[str, Any]:
         },
         "planning": {"seconds": summary.planning_seconds, "passes_seconds": dict(profile.passes)},
         "warnings": list(profile.warnings),
+    }
+
+
+def _describe_pipeline(pipeline: PipelineSummary, clock_hz: float) -> dict[str, Any]:
+    return {
+        "stages": [
+            {
+                "index": entry.record.index,
+                "stage": entry.number,
+                "ipu": entry.record.ipu,
+                "forward": entry.record.forward,
+                "backward": entry.record.backward,
+                "cycles": entry.record.cycles,
+                "seconds": entry.record.cycles / clock_hz,
+                "share": entry.share,
+            }
+            for entry in pipeline.stages
+        ],
+        "ipus": [{**dataclasses.asdict(load), "bubble_share": load.bubble_share} for load in pipeline.ipus],
+        "micro_batches": pipeline.micro_batches,
+        "ticks": {
+            "fill": pipeline.fill_ticks,
+            "steady": pipeline.steady_ticks,
+            "drain": pipeline.drain_ticks,
+            "all": pipeline.ticks,
+        },
+        "steady_cycles": pipeline.steady_cycles,
+        "total_cycles": pipeline.total_cycles,
+        "total_seconds": pipeline.total_cycles / clock_hz,
+        "bubble_share": pipeline.bubble_share,
+        "slowest": {
+            "ipu": pipeline.slowest.ipu,
+            "stages": list(pipeline.slowest.stages),
+            "ratio_to_mean": pipeline.slowest_ratio,
+            "balanced_saving": pipeline.balanced_saving,
+            "finding": pipeline.finding,
+        },
     }
 
 

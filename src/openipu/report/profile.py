@@ -178,7 +178,10 @@ class FitRecord:
 
 @dataclass(frozen=True, slots=True)
 class TimingRecord:
-    """Modelled cycles of one replica. One call = device_iterations x (accumulation x micro + update)."""
+    """Modelled cycles of one replica. One call = device_iterations x (accumulation x micro + update).
+
+    In a pipeline `micro_cycles` is one tick with every stage busy, and a call also fills and drains.
+    """
 
     micro_cycles: float
     update_cycles: float
@@ -191,6 +194,43 @@ class TimingRecord:
     @property
     def samples_per_second(self) -> float:
         return self.samples_per_call * self.clock_hz / self.call_cycles if self.call_cycles else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """One stage of a pipeline: forward stages in order, then backward stages in reverse. The last does both in one."""
+
+    index: int
+    ipu: int
+    forward: bool
+    backward: bool
+    cycles: float  # one micro-batch
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRecord:
+    """How micro-batches flow through stages: in tick t, stage p works on micro-batch t - p."""
+
+    stages: tuple[StageRecord, ...]
+    micro_batches: int  # between two flushes
+    fill_cycles: tuple[float, ...]
+    steady_cycles: float
+    steady_ticks: int
+    drain_cycles: tuple[float, ...]
+
+    @property
+    def total_cycles(self) -> float:
+        """From the first micro-batch's entry to the last one's exit."""
+        return sum(self.fill_cycles) + self.steady_cycles * self.steady_ticks + sum(self.drain_cycles)
+
+    @property
+    def last_stage(self) -> int:
+        """The highest number of a user's stage."""
+        return max((stage.index for stage in self.stages if stage.forward), default=0)
+
+    def number_of(self, stage: StageRecord) -> int:
+        """The user's number of a stage: its backward has the same number as its forward."""
+        return stage.index if stage.forward else 2 * self.last_stage - stage.index
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +253,7 @@ class Profile:
     planning_seconds: float
     passes: Mapping[str, float]
     warnings: tuple[str, ...]
+    pipeline: PipelineRecord | None = None
 
     def executions(self, phase: str) -> int:
         """How often the steps of a phase run in one call of one replica."""

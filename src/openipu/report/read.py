@@ -26,7 +26,9 @@ from openipu.report.profile import (
     LineRecord,
     MemoryRecord,
     OpRecord,
+    PipelineRecord,
     Profile,
+    StageRecord,
     StepColumns,
     TimingRecord,
     VariableRecord,
@@ -98,6 +100,7 @@ def _read_tables(connection: sqlite3.Connection) -> Profile:
         planning_seconds=meta["planning_seconds"],
         passes=dict(connection.execute("SELECT name, seconds FROM passes ORDER BY id")),
         warnings=tuple(text for (text,) in connection.execute("SELECT text FROM warnings ORDER BY id")),
+        pipeline=_read_pipeline(connection),
     )
 
 
@@ -176,3 +179,23 @@ def _read_fit(connection: sqlite3.Connection, lines: dict[int, LineRecord]) -> F
     names = [field.name for field in dataclasses.fields(FitRecord) if field.name != "culprits"]
     values = dict(zip(names, _read_single(connection, "fit"), strict=True))
     return FitRecord(**{**values, "fits": bool(values["fits"])}, culprits=culprits)
+
+
+def _read_pipeline(connection: sqlite3.Connection) -> PipelineRecord | None:
+    if not connection.execute("SELECT count(*) FROM pipeline").fetchone()[0]:
+        return None
+    micro_batches, steady_cycles, steady_ticks = _read_single(connection, "pipeline")
+    ticks: dict[str, list[float]] = {"fill": [], "drain": []}
+    for part, cycles in connection.execute("SELECT part, cycles FROM pipeline_ticks ORDER BY part, place"):
+        ticks[part].append(cycles)
+    return PipelineRecord(
+        stages=tuple(
+            StageRecord(index, ipu, bool(forward), bool(backward), cycles)
+            for index, ipu, forward, backward, cycles in connection.execute("SELECT * FROM pipeline_stages ORDER BY id")
+        ),
+        micro_batches=micro_batches,
+        fill_cycles=tuple(ticks["fill"]),
+        steady_cycles=steady_cycles,
+        steady_ticks=steady_ticks,
+        drain_cycles=tuple(ticks["drain"]),
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from openipu.report.profile import Integers
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x4F495055  # "OIPU", in the header of the file: tells ours from other SQLite files
 FILE_NAME = "profile.pop"
 
@@ -72,6 +72,17 @@ CREATE TABLE timing (
     micro_cycles REAL NOT NULL, update_cycles REAL NOT NULL, host_cycles REAL NOT NULL, call_cycles REAL NOT NULL,
     clock_hz REAL NOT NULL, samples_per_call INTEGER NOT NULL, guessed_cycles REAL NOT NULL
 );
+CREATE TABLE pipeline (
+    micro_batches INTEGER NOT NULL, steady_cycles REAL NOT NULL, steady_ticks INTEGER NOT NULL
+);
+CREATE TABLE pipeline_stages (
+    id INTEGER PRIMARY KEY, ipu INTEGER NOT NULL, forward INTEGER NOT NULL, backward INTEGER NOT NULL,
+    cycles REAL NOT NULL
+);
+CREATE TABLE pipeline_ticks (
+    part TEXT NOT NULL CHECK (part IN ('fill', 'drain')), place INTEGER NOT NULL, cycles REAL NOT NULL,
+    PRIMARY KEY (part, place)
+) WITHOUT ROWID;
 CREATE TABLE guesses (id INTEGER PRIMARY KEY, op TEXT NOT NULL UNIQUE, count INTEGER NOT NULL);
 CREATE TABLE passes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, seconds REAL NOT NULL);
 CREATE TABLE warnings (id INTEGER PRIMARY KEY, text TEXT NOT NULL);

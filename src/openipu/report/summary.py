@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from openipu.machine import Provenance, System
 from openipu.report.convert import build_profile
-from openipu.report.profile import CulpritRecord, FitRecord, OpRecord, Profile, TimingRecord
+from openipu.report.pipeline import PipelineSummary, summarise_pipeline
+from openipu.report.profile import CulpritRecord, FitRecord, MemoryRecord, OpRecord, Profile, TimingRecord
 
 if TYPE_CHECKING:
     from openipu.plan.types import Plan
@@ -31,8 +32,22 @@ class MemoryShare:
 
 
 @dataclass(frozen=True, slots=True)
+class IpuFit:
+    """Does one IPU's part of the program fit it?"""
+
+    ipu: int
+    fits: bool
+    peak_bytes: int  # of its fullest tile
+    peak_tile: int
+    peak_step: int
+    tiles_over: int
+    bytes_over: int  # sum over those tiles
+    needed_bytes: int  # of all its tiles, each at its own worst step
+
+
+@dataclass(frozen=True, slots=True)
 class CycleShare:
-    """A part of one call: a kind of step, a phase or a family of ops."""
+    """A part of one call: a kind of step, a phase or a family of ops. Cycles of all IPUs are added up."""
 
     name: str
     call_cycles: float
@@ -73,6 +88,7 @@ class Summary:
     op_count: int
     variable_count: int
     fit: FitRecord
+    ipus: tuple[IpuFit, ...]
     memory: tuple[MemoryShare, ...]
     timing: TimingRecord
     kinds: tuple[CycleShare, ...]
@@ -80,10 +96,11 @@ class Summary:
     families: tuple[CycleShare, ...]
     slowest: tuple[SlowOp, ...]
     guesses: tuple[Guess, ...]
-    guessed_share: float  # of the cycles of a call
+    guessed_share: float  # of the cycles of a call; over several IPUs, of the cycles in which they are busy
     guessed_figures: tuple[str, ...]  # figures of the machine that are guesses
     planning_seconds: float
     warnings: tuple[str, ...]
+    pipeline: PipelineSummary | None
 
     @property
     def culprits(self) -> tuple[CulpritRecord, ...]:
@@ -97,6 +114,7 @@ def summarise(source: Profile | Plan) -> Summary:
     cycles = _weigh_steps(profile)
     families = [profile.ops[op].family if op >= 0 else "program" for op in steps.op.tolist()]
     timing = profile.timing
+    whole = sum(cycles) if len(profile.memory) > 1 else timing.call_cycles
     return Summary(
         name=profile.name,
         openipu_version=profile.openipu_version,
@@ -110,6 +128,7 @@ def summarise(source: Profile | Plan) -> Summary:
         op_count=len(profile.ops),
         variable_count=len(profile.variables),
         fit=profile.fit,
+        ipus=tuple(_judge_ipu(memory, profile.fit.limit_bytes) for memory in profile.memory),
         memory=_split_memory(profile),
         timing=timing,
         kinds=_share_cycles(steps.kind, cycles, KIND_ORDER),
@@ -117,7 +136,7 @@ def summarise(source: Profile | Plan) -> Summary:
         families=_share_cycles(families, cycles, ()),
         slowest=_rank_ops(profile),
         guesses=tuple(Guess(op, count) for op, count in sorted(profile.guesses.items(), key=lambda pair: -pair[1])),
-        guessed_share=timing.guessed_cycles / timing.call_cycles if timing.call_cycles else 0.0,
+        guessed_share=timing.guessed_cycles / whole if whole else 0.0,
         guessed_figures=tuple(
             f"{holder.name}.{name}"
             for holder in (target, profile.system)
@@ -126,6 +145,7 @@ def summarise(source: Profile | Plan) -> Summary:
         ),
         planning_seconds=profile.planning_seconds,
         warnings=profile.warnings,
+        pipeline=None if profile.pipeline is None else summarise_pipeline(profile.pipeline),
     )
 
 
@@ -143,6 +163,22 @@ def share_of_peak(op: OpRecord, element_bytes: int | None, system: System) -> fl
     if element_bytes is None or not op.flops or not op.cycles:
         return None
     return op.flops / op.cycles * system.target.clock_hz / system.target.peak_flops(element_bytes)
+
+
+def _judge_ipu(memory: MemoryRecord, limit_bytes: int) -> IpuFit:
+    peak = memory.peak
+    tile = int(peak.argmax())
+    over = peak[peak > limit_bytes] - limit_bytes
+    return IpuFit(
+        ipu=memory.ipu,
+        fits=over.size == 0,
+        peak_bytes=int(peak[tile]),
+        peak_tile=tile,
+        peak_step=int(memory.peak_step_by_tile[tile]),
+        tiles_over=int(over.size),
+        bytes_over=int(over.sum()),
+        needed_bytes=int(peak.sum()),
+    )
 
 
 def _weigh_steps(profile: Profile) -> list[float]:

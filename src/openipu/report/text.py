@@ -27,8 +27,10 @@ def render_text(summary: Summary) -> str:
     blocks = [
         _render_head(summary),
         _render_fit(summary),
+        _render_ipus(summary),
         _render_memory(summary),
         _render_timing(summary),
+        _render_pipeline(summary),
         _render_slowest(summary),
         _render_guesses(summary),
         [f"Warning: {warning}" for warning in summary.warnings],
@@ -74,6 +76,55 @@ def _render_fit(summary: Summary) -> list[str]:
     return lines
 
 
+def _render_ipus(summary: Summary) -> list[str]:
+    """The verdict on each IPU, where there are several."""
+    if len(summary.ipus) < 2:
+        return []
+    limit = summary.fit.limit_bytes
+    stages = {load.ipu: load.stages for load in summary.pipeline.ipus} if summary.pipeline else {}
+    rows = [
+        (
+            str(entry.ipu),
+            ", ".join(map(str, stages.get(entry.ipu, ()))) or "-",
+            format_bytes(entry.peak_bytes),
+            format_share(entry.peak_bytes / limit) if limit else "no limit",
+            str(entry.peak_tile),
+            format_bytes(entry.needed_bytes),
+            "fits" if entry.fits else f"{format_bytes(entry.bytes_over)} over on {_count(entry.tiles_over, 'tile')}",
+        )
+        for entry in summary.ipus
+    ]
+    header = ("IPU", "stages", "fullest tile", "of limit", "tile", "all tiles*", "verdict")
+    return ["Memory of each IPU", *_align(header, rows, "><>>>><")]
+
+
+def _render_pipeline(summary: Summary) -> list[str]:
+    pipeline = summary.pipeline
+    if pipeline is None:
+        return []
+    clock_hz = summary.timing.clock_hz
+    ticks = f"{_count(pipeline.ticks, 'tick')} ({pipeline.fill_ticks} fill, {pipeline.steady_ticks} steady, "
+    rows = [
+        (
+            str(entry.number),
+            str(entry.record.ipu),
+            entry.passes,
+            f"{format_cycles(entry.record.cycles)} cycles",
+            format_microseconds(entry.record.cycles / clock_hz),
+            format_share(entry.share),
+        )
+        for entry in pipeline.stages
+    ]
+    idle = ", ".join(f"IPU {load.ipu} {format_share(load.bubble_share)}" for load in pipeline.ipus)
+    return [
+        f"Pipeline: {_count(pipeline.stage_count, 'stage')} on {_count(len(pipeline.ipus), 'IPU')}, "
+        f"{_count(pipeline.micro_batches, 'micro-batch', 'micro-batches')} in {ticks}{pipeline.drain_ticks} drain)",
+        f"  bubbles: {format_share(pipeline.bubble_share)} of the IPUs' time ({idle})",
+        f"  {pipeline.finding}",
+        *_align(("stage", "IPU", "pass", "one micro-batch", "", "of all"), rows, ">><>>>"),
+    ]
+
+
 def _render_memory(summary: Summary) -> list[str]:
     rows = [
         (part.name, format_bytes(part.fullest_tile_bytes), format_bytes(part.all_tiles_bytes))
@@ -91,7 +142,7 @@ def _render_memory(summary: Summary) -> list[str]:
 
 def _render_timing(summary: Summary) -> list[str]:
     timing = summary.timing
-    entries = [("micro-batch", timing.micro_cycles)]
+    entries = [("micro-batch" if summary.pipeline is None else "micro-batch (steady tick)", timing.micro_cycles)]
     if summary.training:
         entries.append(("weight update", timing.update_cycles))
     entries.append(("call", timing.call_cycles))
@@ -102,11 +153,12 @@ def _render_timing(summary: Summary) -> list[str]:
     shares = ", ".join(f"{entry.name} {format_share(entry.share)}" for entry in summary.kinds)
     rate = format_rate(timing.samples_per_second)
     replicas = f" on {summary.replicas} replicas" if summary.replicas > 1 else ""
+    whole = "a call is" if summary.ipus_per_replica == 1 else "the IPUs are busy with"
     return [
         f"Time at {timing.clock_hz / 1e9:.3g} GHz",
         *_align(("", "", ""), rows, "<>>")[1:],
         f"  throughput: {rate} samples/s{replicas} ({_count(timing.samples_per_call, 'sample')} a call)",
-        f"  a call is {shares}" if shares else "  a call does nothing",
+        f"  {whole} {shares}" if shares else "  a call does nothing",
     ]
 
 
@@ -132,10 +184,11 @@ def _render_slowest(summary: Summary) -> list[str]:
 
 def _render_guesses(summary: Summary) -> list[str]:
     share = format_share(summary.guessed_share)
-    lines = [f"{share} of the cycles of a call rest on guesses."]
+    cycles = "the cycles of a call" if summary.ipus_per_replica == 1 else "the IPUs' busy cycles"
+    lines = [f"{share} of {cycles} rest on guesses."]
     if summary.guesses:
         named = ", ".join(f"{guess.op} (x{guess.count})" for guess in summary.guesses)
-        lines.append(f"  Ops without a cost rule, counted as bytes moved: {named}")
+        lines.append(f"  Ops whose cost is a guess: {named}")
     if summary.guessed_figures:
         lines.append(f"  Guessed figures of the machine: {', '.join(summary.guessed_figures)}")
     return lines
@@ -153,8 +206,8 @@ def _align(header: Sequence[str], rows: Iterable[Sequence[str]], sides: str, ind
     return lines
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def _shorten(name: str) -> str:

@@ -60,6 +60,7 @@ def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
             ),
         )
         _insert(connection, "timing", [_fields(profile.timing)])
+        _write_pipeline(connection, profile)
         _insert(connection, "guesses", ((key, *pair) for key, pair in enumerate(profile.guesses.items())))
         _insert(connection, "passes", ((key, *pair) for key, pair in enumerate(profile.passes.items())))
         _insert(connection, "warnings", enumerate(profile.warnings))
@@ -154,3 +155,14 @@ def _write_memory(connection: sqlite3.Connection, profile: Profile) -> None:
         )
         series = (pack_series(memory.live_by_step), pack_series(memory.fullest_by_step))
         _insert(connection, "live_by_step", [(memory.ipu, *series)])
+
+
+def _write_pipeline(connection: sqlite3.Connection, profile: Profile) -> None:
+    """One row, with its stages and the ticks that differ from each other; no row where nothing is pipelined."""
+    pipeline = profile.pipeline
+    if pipeline is None:
+        return
+    _insert(connection, "pipeline", [(pipeline.micro_batches, pipeline.steady_cycles, pipeline.steady_ticks)])
+    _insert(connection, "pipeline_stages", (_fields(stage) for stage in pipeline.stages))
+    for part, ticks in (("fill", pipeline.fill_cycles), ("drain", pipeline.drain_cycles)):
+        _insert(connection, "pipeline_ticks", ((part, place, cycles) for place, cycles in enumerate(ticks)))

@@ -40,13 +40,10 @@ function showLiveness(data, root, parameters) {
   } });
   const legend = make("ul", { class: "legend", "aria-label": "Key" });
   const details = make("div", { id: "step-details" });
+  const choice = makeIpuChoice(data, state.ipu, changeIpu);
   root.append(
     make("section", { class: "panel", "aria-label": "Live bytes by step" },
-      make("div", { class: "controls" }, makeIpuChoice(data, state.ipu, (ipu) => {
-          state.ipu = ipu;
-          address.note({ ipu });
-          refresh();
-        }),
+      make("div", { class: "controls" }, choice,
         make("div", { class: "choice", role: "group", "aria-label": "Tiles shown" }, all, one), make("label", {}, "Tile", tileNumber), make("label", {}, "Step", number),
         make("button", { type: "button", text: "Peak", onclick: () => choose(indexOfLargest(series.live)) }), make("label", {}, withAlways, "Always live"), make("span", { class: "push" }), plot.tools),
       legend, plot.element,
@@ -54,6 +51,11 @@ function showLiveness(data, root, parameters) {
     details,
   );
 
+  function changeIpu(ipu) {
+    state.ipu = ipu;
+    address.note({ ipu });
+    refresh();
+  }
   function clampTile(tile) {
     return Math.min(data.tiles - 1, Math.max(0, Math.floor(tile) || 0));
   }
@@ -188,6 +190,7 @@ function makeStepDetails(data, { ipu, step, tile, one }, total, series) {
     ["Always live", formatBytes(series.always)],
     ["Kind", `${steps.text("kind", step)}: ${steps.text("name", step)}`],
     ["Phase", steps.text("phase", step)],
+    ["IPU, stage of the step", data.memory.length > 1 ? `${steps.ipu[step]}, ${steps.stage[step]}` : null],
     ["Cycles", `${formatWhole(steps.cycles[step])} (${formatMicroseconds(data.microseconds(steps.cycles[step]))})`],
     ["Op", op >= 0 ? make("a", { href: address.link({ view: "trace", op }), text: shortenOp(ops.text("op", op)) }) : null],
     ["Module", op >= 0 && ops.text("module", op) ? makePath(ops.text("module", op)) : null],

@@ -9,7 +9,7 @@ function showMemory(data, root, parameters) {
     make("p", { class: "lead", text: "Modelled bytes on every tile: code and always-live variables, and on top the most that was live besides, each tile at its own worst step." }));
 
   const plot = new Plot({
-    label: `Bytes on each of ${data.tiles} tiles; the fullest is tile ${fit.peak_tile} with ${formatBytes(fit.peak_bytes)} of ${formatBytes(fit.limit_bytes)}. Arrow keys choose a tile.`,
+    label: `Bytes on each of ${data.tiles} tiles of an IPU; the fullest is tile ${fit.peak_tile}${data.memory.length > 1 ? ` of IPU ${fit.peak_ipu}` : ""} with ${formatBytes(fit.peak_bytes)} of ${formatBytes(fit.limit_bytes)}. Arrow keys choose a tile.`,
     role: "slider",
     height: (width) => (width < 600 ? 280 : 380),
     from: 0, to: data.tiles, minimumSpan: Math.min(8, data.tiles), tickStep: 1,
@@ -27,9 +27,12 @@ function showMemory(data, root, parameters) {
   const number = make("input", { type: "number", min: 0, max: data.tiles - 1, id: "tile", onchange: () => choose(Number(number.value)) });
   const legend = make("ul", { class: "legend", "aria-label": "Categories: bytes on all tiles" });
   const details = make("div", { id: "tile-details" });
+  const charts = data.memory.length > 1 ? makeIpuCharts(data, state.ipu, changeIpu) : null;
+  if (charts) root.append(make("section", { class: "panel", "aria-label": "All IPUs" }, charts.element));
+  const choice = makeIpuChoice(data, state.ipu, changeIpu);
   root.append(
     make("section", { class: "panel", "aria-label": "Bytes per tile" },
-      make("div", { class: "controls" }, makeIpuChoice(data, state.ipu, changeIpu), make("label", {}, "Tile", number),
+      make("div", { class: "controls" }, choice, make("label", {}, "Tile", number),
         make("button", { type: "button", text: "Fullest tile", onclick: () => choose(indexOfLargest(totals)) }), make("span", { class: "push" }), plot.tools),
       legend, plot.element,
       make("p", { class: "hint", text: "Click a tile for its variables. Arrow keys move by one tile, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
@@ -40,13 +43,15 @@ function showMemory(data, root, parameters) {
     legend.replaceChildren(...parts.toReversed().map((part) =>
       make("li", {}, makeSwatch(part.name), make("span", { class: "name", text: `${part.name} ` }), make("b", { text: formatBytes(part.bytes.reduce((sum, bytes) => sum + bytes, 0)) }))));
   }
-  function changeIpu(ipu) {
+  function changeIpu(ipu, tile) {
     state.ipu = ipu;
     parts = data.tileParts(ipu);
     totals = sumParts(parts, data.tiles);
     fillLegend();
     address.note({ ipu });
-    choose(indexOfLargest(totals));
+    charts?.mark(ipu);
+    if (choice) choice.querySelector("select").value = ipu;
+    choose(tile ?? indexOfLargest(totals));
   }
   function tileAt(x) {
     const tile = Math.floor(plot.toValue(x));
@@ -111,7 +116,16 @@ function showMemory(data, root, parameters) {
   fillLegend();
   choose(parameters.tile !== undefined ? Number(parameters.tile) : indexOfLargest(totals));
   if (state.tile === null) choose(0);
-  return { paint: () => plot.paint(), close: () => plot.close(), update: (next) => next.tile !== undefined && choose(Number(next.tile)) };
+  function update(next) {
+    const tile = next.tile === undefined ? undefined : Number(next.tile);
+    if (data.memory[Number(next.ipu)] && Number(next.ipu) !== state.ipu) changeIpu(Number(next.ipu), tile);
+    else if (tile !== undefined) choose(tile);
+  }
+  const paint = () => {
+    plot.paint();
+    charts?.paint();
+  };
+  return { paint, update, close: () => { plot.close(); charts?.close(); } };
 }
 
 function sumParts(parts, count) {
@@ -201,7 +215,7 @@ function makeTileDetails(data, ipu, tile, parts, total) {
   const breakdown = makeFacts(`Memory of tile ${tile}`, [
     ["Total", `${formatBytes(total)} (${formatWhole(total)} bytes)`],
     ...parts.toReversed().filter((part) => part.bytes[tile]).map((part) => [part.name, formatBytes(part.bytes[tile])]),
-    ["Worst step", make("a", { href: address.link({ view: "liveness", step, tile }), text: formatWhole(step) })],
+    ["Worst step", make("a", { href: address.link({ view: "liveness", step, tile, ...(data.memory.length > 1 ? { ipu } : {}) }), text: formatWhole(step) })],
   ]);
   breakdown.id = "tile-breakdown";
   return make("div", {}, makePanel(`Tile ${tile}`, breakdown),

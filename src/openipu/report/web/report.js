@@ -1,10 +1,12 @@
 // Starts the page: unpacks the data and shows the view that the address asks for.
 
+// name: [title, what draws it, whether a profile has it]
 const VIEWS = {
   summary: ["Summary", showSummary],
   memory: ["Memory", showMemory],
   liveness: ["Liveness", showLiveness],
   trace: ["Trace", showTrace],
+  pipeline: ["Pipeline", showPipeline, (data) => data.summary.pipeline],
   operations: ["Operations", showOperations],
 };
 
@@ -23,11 +25,12 @@ async function start() {
   document.getElementById("made").textContent = `Made with openipu ${data.summary.openipu_version}, ${data.summary.created.replace("T", " ").replace("+00:00", " UTC")}.`;
   document.getElementById("skip").addEventListener("click", () => document.getElementById("main").focus());
   const nav = document.getElementById("nav");
-  nav.append(...Object.entries(VIEWS).map(([name, [title]]) => make("a", { href: address.link({ view: name }), text: title, "data-view": name })));
+  const views = Object.fromEntries(Object.entries(VIEWS).filter(([, [, , isThere]]) => !isThere || isThere(data)));
+  nav.append(...Object.entries(views).map(([name, [title]]) => make("a", { href: address.link({ view: name }), text: title, "data-view": name })));
 
   function route() {
     const parameters = address.read();
-    const name = Object.hasOwn(VIEWS, parameters.view ?? "") ? parameters.view : "summary";
+    const name = Object.hasOwn(views, parameters.view ?? "") ? parameters.view : "summary";
     // A link to the open view with a selection changes the selection; without one it starts the view anew.
     if (name === current && shown.update && Object.keys(parameters).length > 1) {
       shown.update(parameters);
@@ -43,8 +46,8 @@ async function start() {
         link.scrollIntoView({ block: "nearest", inline: "nearest" });
       } else link.removeAttribute("aria-current");
     }
-    shown = VIEWS[name][1](data, root, parameters) ?? {};
-    document.title = `${VIEWS[name][0]} · ${data.summary.name} · openipu (unofficial)`;
+    shown = views[name][1](data, root, parameters) ?? {};
+    document.title = `${views[name][0]} · ${data.summary.name} · openipu (unofficial)`;
     document.body.dataset.view = name;
     scrollTo(0, 0);
   }

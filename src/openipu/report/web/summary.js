@@ -3,6 +3,7 @@
 function showSummary(data, root) {
   const { fit, timing, program, system, guesses, shares, memory, options, planning, warnings } = data.summary;
   const time = (cycles) => data.microseconds(cycles);
+  const several = data.memory.length > 1;
   root.append(
     make("h1", { text: data.summary.name }),
     make("p", { class: "lead" }, `Modelled ${program.training ? "training" : "inference"} on ${system.name} (${system.target_name}): ` +
@@ -18,14 +19,15 @@ function showSummary(data, root) {
       "dl",
       { class: "figures", "aria-label": "Key figures, all modelled" },
       makeFigure("Fullest tile", [formatBytes(fit.peak_bytes)], `of ${formatBytes(fit.limit_bytes)}, ${formatShare(used)}`, meter),
-      cyclesFigure("Micro-batch", timing.micro_cycles, countOf(program.micro_batch_samples, "sample")),
+      cyclesFigure(data.summary.pipeline ? "Steady tick" : "Micro-batch", timing.micro_cycles, countOf(program.micro_batch_samples, "sample")),
       program.training ? cyclesFigure("Weight update", timing.update_cycles) : null,
       cyclesFigure("Call", timing.call_cycles, countOf(timing.samples_per_call, "sample")),
       makeFigure("Throughput", [formatThroughput(timing.samples_per_second), " samples/s"], program.replicas > 1 ? `${program.replicas} replicas` : "one replica"),
-      makeFigure("Rests on guesses", [formatShare(guesses.share_of_call_cycles)], "of the cycles of a call"),
+      makeFigure("Rests on guesses", [formatShare(guesses.share_of_call_cycles)], several ? "of the IPUs' busy cycles" : "of the cycles of a call"),
     ),
+    several ? makePanel("IPUs", makePipelineLine(data), makeIpuVerdicts(data)) : "",
     makePanel(
-      "Where a call goes",
+      several ? "Where the IPUs' busy time goes, all added up" : "Where a call goes",
       makeShareBar("By kind of step", shares.step_kinds, time),
       shares.phases.length > 1 ? makeShareBar("By phase", shares.phases, time) : null,
       makeFamilies(shares.families, time),
@@ -40,12 +42,17 @@ function showSummary(data, root) {
       "div",
       { class: "grid" },
       makePanel("Memory", makeMemoryTable(memory.categories, fit)),
-      makePanel("What the figures rest on", makeBasis(guesses, warnings, planning)),
+      makePanel("What the figures rest on", makeBasis(guesses, warnings, planning, several)),
       makePanel("Target and system", makeSystem(system)),
-      makePanel("Options", makeFacts("Options", Object.entries(options).map(([name, value]) => [name.replaceAll("_", " "), value === null ? "not set" : String(value)]))),
+      makePanel("Options", makeFacts("Options", Object.entries(options).map(([name, value]) => [name.replaceAll("_", " "), formatOption(value)]))),
     ),
   );
   return {};
+}
+
+function formatOption(value) {
+  if (value === null || (Array.isArray(value) && !value.length)) return "not set";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
 const countOf = (number, noun) => `${formatWhole(number)} ${noun}${number === 1 ? "" : "s"}`;
@@ -68,7 +75,7 @@ function makeVerdict(fit) {
 
 function makeFigure(name, [value, unit], note, extra) {
   return make("div", { class: "figure" }, make("dt", { text: name }),
-    make("dd", {}, make("div", { class: "value" }, value, unit ? make("small", { text: unit }) : null), make("div", { class: "note", text: note }), extra));
+    make("dd", {}, make("div", { class: "value" }, value, unit ? make("small", { text: unit }) : null), make("div", { class: "note" }, note), extra));
 }
 
 function makeShareBar(title, shares, time) {
@@ -146,15 +153,15 @@ function makeMemoryTable(categories, fit) {
   return table.element;
 }
 
-function makeBasis(guesses, warnings, planning) {
+function makeBasis(guesses, warnings, planning, several) {
   const item = (text) => make("li", { text });
   const unknown = Object.entries(guesses.ops).map(([op, count]) => `${op} (×${count})`);
   return make(
     "ul",
     { class: "notes" },
     item("Cycles, bytes and rates are modelled: computed from shapes, the op table and the machine's figures. None is a measurement."),
-    item(`${formatShare(guesses.share_of_call_cycles)} of the cycles of a call rest on guesses.`),
-    unknown.length ? item(`Ops without a cost rule, counted as bytes moved: ${unknown.join(", ")}.`) : item("Every op has a cost rule."),
+    item(`${formatShare(guesses.share_of_call_cycles)} of the ${several ? "IPUs' busy cycles" : "cycles of a call"} rest on guesses.`),
+    unknown.length ? item(`Ops whose cost is a guess: ${unknown.join(", ")}.`) : item("No op's cost is a guess."),
     guesses.machine_figures.length ? item(`Guessed figures of the machine: ${guesses.machine_figures.join(", ")}.`) : null,
     ...warnings.map((warning) => item(warning)),
     planning.seconds ? item(`Planned in ${formatTime(planning.seconds * 1e6)}: ${Object.entries(planning.passes_seconds).map(([name, seconds]) => `${name} ${formatTime(seconds * 1e6)}`).join(", ")}.`) : null,

@@ -1,30 +1,38 @@
-// View 4: the bulk-synchronous phases over time, with the modules and ops that they belong to.
+// View: the bulk-synchronous phases over time. Every IPU has a lane with its stages; the modules and ops of the chosen
+// one stand below.
 
 const LANE = 21;
 const KIND_LANE = 46;
 
 function showTrace(data, root, parameters) {
-  const { starts, ops, steps } = data;
-  const total = starts[steps.length];
+  const { ops, steps } = data;
+  const { lines, position, total } = buildTimelines(data);
+  const several = lines.length > 1;
+  const training = data.summary.program.training;
   root.append(make("h1", { text: "Execution trace" }),
-    make("p", { class: "lead", text: `Modelled order and length of every step of one micro-batch${data.summary.program.training ? " and one update" : ""}: ` +
-      `${formatWhole(total)} cycles, ${formatTime(data.microseconds(total))}.` }));
+    make("p", { class: "lead", text: `Modelled order and length of every step of one micro-batch${several ? " on its way through the IPUs" : ""}${training ? " and one update" : ""}: ` +
+      `${formatWhole(total)} cycles, ${formatTime(data.microseconds(total))}.` +
+      (data.summary.pipeline ? " In the gaps of an IPU the pipeline works on other micro-batches." : "") }));
   if (!total) {
     root.append(make("p", { text: "The program has no steps that take time." }));
     return {};
   }
-  const lanes = buildLanes(data);
-  const sums = buildKindSums(data);
-  const state = { op: -1, step: -1, span: null, matches: null, next: 0 };
-  const rows = [...lanes.modules, lanes.ops];
-  const opTop = () => plot.margins.top + lanes.modules.length * LANE;
+  const prepared = lines.map(() => null);
+  const prepare = (index) => (prepared[index] ??= { lanes: buildLanes(data, lines[index]), sums: buildKindSums(data, lines[index]), stages: buildStageLane(data, lines[index]) });
+  const state = { ipu: several ? readIpu(data, parameters) : 0, op: -1, step: -1, span: null, matches: null, next: 0 };
+  const line = () => lines[state.ipu];
+  const lanes = () => prepare(state.ipu).lanes;
+  const rows = () => [...lanes().modules, lanes().ops];
+  const overview = makeOverview(lines.length);
+  const laneTop = () => plot.margins.top + (several ? overview.height + 20 : 0);
+  const opTop = () => laneTop() + lanes().modules.length * LANE;
   const kindTop = () => opTop() + LANE + 8;
 
   const plot = new Plot({
-    label: "Steps over time in lanes: phase, modules, ops, kinds of step. Plus and minus zoom, arrow keys pan, 0 shows everything.",
+    label: `Steps over time in lanes: ${several ? "IPUs with their stages, then for the chosen IPU: " : ""}phase, modules, ops, kinds of step. Plus and minus zoom, arrow keys pan, 0 shows everything.`,
     role: "application",
-    height: () => 26 + rows.length * LANE + 8 + KIND_LANE + 8 + 30,
-    margins: { left: 8, right: 8, top: 26, bottom: 30 },
+    height: () => kindTop() + KIND_LANE + 8 + 30,
+    margins: { left: several ? 46 : 8, right: 8, top: 26, bottom: 30 },
     from: 0, to: total, minimumSpan: Math.max(total / 5e6, 40), wheel: true,
     draw: drawTrace, hover, pick,
     onRange: ([from, to]) => {
@@ -36,13 +44,13 @@ function showTrace(data, root, parameters) {
     oninput: () => find(search.value), onkeydown: (event) => event.key === "Enter" && jump() });
   const found = make("span", { class: "hint", role: "status", id: "found" });
   const details = make("div", { id: "op-details" });
+  const legend = make("ul", { class: "legend", "aria-label": "Kinds of step" });
+  const choice = makeIpuChoice(data, state.ipu, (ipu) => changeIpu(ipu));
   root.append(
     make("section", { class: "panel", "aria-label": "Trace" },
-      make("div", { class: "controls" }, search, make("button", { type: "button", text: "Next match", onclick: jump }), found, make("span", { class: "push" }), plot.tools),
-      make("ul", { class: "legend", "aria-label": "Kinds of step" }, ...sums.kinds.map((kind, index) =>
-        make("li", {}, makeSwatch(kind), make("span", { class: "name", text: `${kind} ` }), make("b", { text: formatShare(sums.sums[index][steps.length] / total) }))), make("li", {}, make("span", { class: "name", text: "of this trace" }))),
-      plot.element,
-      make("p", { class: "hint", text: "Wheel or pinch zooms, drag pans. Lanes from above: phase, modules, ops, kinds of step. Click for details; double-click a module or op to zoom to it." })),
+      make("div", { class: "controls" }, choice, search, make("button", { type: "button", text: "Next match", onclick: jump }), found, make("span", { class: "push" }), plot.tools),
+      legend, plot.element,
+      make("p", { class: "hint", text: `Wheel or pinch zooms, drag pans. ${several ? "Above, every IPU with its stages and kinds of step; below, the chosen IPU: " : "Lanes from above: "}phase, modules, ops, kinds of step. Click for details; double-click to zoom to a stage, module or op.` })),
     details,
   );
   plot.canvas.addEventListener("dblclick", (event) => {
@@ -51,64 +59,87 @@ function showTrace(data, root, parameters) {
     if (hit?.span) showSpan(hit.span);
   });
 
+  function changeIpu(ipu) {
+    if (ipu === state.ipu) return;
+    Object.assign(state, { ipu, span: null });
+    choice.querySelector("select").value = ipu;
+    address.note({ ipu });
+    fillLegend();
+    plot.paint();
+  }
+  function fillLegend() {
+    const { kinds, sums } = prepare(state.ipu).sums;
+    const spent = kinds.map((kind, index) => sums[index][line().length]);
+    const entry = (swatch, name, cycles) => make("li", {}, swatch, make("span", { class: "name", text: `${name} ` }), make("b", { text: formatShare(cycles / total) }));
+    const idle = total - spent.reduce((sum, cycles) => sum + cycles, 0);
+    legend.replaceChildren(...kinds.map((kind, index) => entry(makeSwatch(kind), kind, spent[index])), ...(several ? [entry(makeSwatch("idle"), "other IPUs' turn", idle)] : []),
+      make("li", {}, make("span", { class: "name", text: several ? `of this trace, IPU ${line().ipu}` : "of this trace" })));
+  }
   function showSpan(span) {
+    const { starts } = line();
     const room = (starts[span.to] - starts[span.from]) * 0.05;
     plot.show(starts[span.from] - room, starts[span.to] + room);
   }
 
   function drawTrace(context, view) {
-    drawTimeAxis(context, view);
+    drawTimeAxis(context, view, data);
+    if (several) drawOverview(context, view);
     const ink = themeColour("flame-ink");
     const fills = [themeColour("flame-a"), themeColour("flame-b")];
     const panel = themeColour("panel");
-    lanes.modules.forEach((lane, depth) => {
-      const y = view.margins.top + depth * LANE;
-      drawLane(context, view, data, lane, y, LANE - 2, (span, index) =>
+    lanes().modules.forEach((lane, depth) => {
+      drawLane(context, view, line(), lane, laneTop() + depth * LANE, LANE - 2, (span, index) =>
         depth === 0 ? { fill: colourOf(span.label), ink: panel, selected: span === state.span } : { fill: fills[(index + depth) % 2], ink, selected: span === state.span });
     });
     const [plain, match] = [themeColour("line-strong"), themeColour("accent")];
-    drawLane(context, view, data, lanes.ops, opTop(), LANE - 2, (span) => {
+    drawLane(context, view, line(), lanes().ops, opTop(), LANE - 2, (span) => {
       const isMatch = state.matches?.[span.op];
       return { fill: isMatch ? match : plain, alpha: state.matches && !isMatch ? 0.35 : 1, ink: isMatch ? panel : themeColour("ink"), selected: span.op >= 0 && span.op === state.op };
     });
-    drawKinds(context, view, data, sums, kindTop(), KIND_LANE);
-    if (state.step >= 0) {
-      const left = view.toPixel(starts[state.step]);
-      const right = view.toPixel(starts[state.step + 1]);
-      context.strokeStyle = themeColour("ink");
-      context.lineWidth = 1.5;
-      if (right > view.margins.left && left < view.width - view.margins.right) context.strokeRect(Math.max(view.margins.left, left), kindTop() - 1, Math.max(2, Math.min(right, view.width - view.margins.right) - Math.max(view.margins.left, left)), KIND_LANE + 2);
-      context.lineWidth = 1;
-    }
+    drawKinds(context, view, data, line(), prepare(state.ipu).sums, kindTop(), KIND_LANE);
+    if (state.step >= 0) drawStepFrame(context, view, line().starts, position[state.step], kindTop() - 1, KIND_LANE + 2);
     view.drawBottomAxis(context, (cycles) => `${formatWhole(cycles)} cycles`);
   }
 
-  function drawTimeAxis(context, view) {
-    const [from, to] = view.range.map((cycles) => data.microseconds(cycles));
-    const step = niceStep(to - from, view.plotWidth / 110);
-    const decimals = Math.max(0, -Math.floor(Math.log10(step)));
+  function drawOverview(context, view) {
+    const panel = themeColour("panel");
+    lines.forEach((own, index) => {
+      const y = view.margins.top + index * overview.row;
+      if (index === state.ipu) {
+        context.fillStyle = themeColour("accent-soft");
+        context.fillRect(0, y - 3, view.width, overview.row - 1);
+      }
+      context.fillStyle = themeColour(index === state.ipu ? "accent" : "muted");
+      context.textAlign = "left";
+      context.fillText(`IPU ${own.ipu}`, 4, y + (overview.stage + overview.kinds) / 2);
+      drawLane(context, view, own, prepare(index).stages, y, overview.stage, (span) => ({ fill: colourOf(span.phase), ink: panel, selected: span === state.span }));
+      drawKinds(context, view, data, own, prepare(index).sums, y + overview.stage + 1, overview.kinds);
+    });
     context.fillStyle = themeColour("muted");
-    context.strokeStyle = themeColour("line");
-    context.beginPath();
-    for (let value = Math.ceil(from / step) * step; value <= to; value += step) {
-      const x = view.margins.left + ((value - from) / (to - from)) * view.plotWidth;
-      context.moveTo(x, 17);
-      context.lineTo(x, view.height - view.margins.bottom);
-      context.textAlign = x < 30 ? "left" : x > view.width - 40 ? "right" : "center";
-      context.fillText(`${decimals ? value.toFixed(decimals) : formatWhole(value)} µs`, x, 9);
-    }
-    context.stroke();
+    context.textAlign = "left";
+    context.fillText(`IPU ${line().ipu}: phase, modules, ops, kinds of step`, view.margins.left, laneTop() - 10);
   }
 
   function hitSpan(x, y) {
     const time = plot.toValue(x);
-    if (time < 0 || time >= total || x < plot.margins.left) return null;
-    const step = findStep(starts, time);
-    if (y >= kindTop() && y < kindTop() + KIND_LANE) return { step };
-    const lane = rows[Math.floor((y - plot.margins.top) / LANE)];
-    if (y < plot.margins.top || !lane) return null;
-    const span = lane[findSpan(lane, step)];
-    return span && span.from <= step ? { step, span } : null;
+    const row = several ? Math.floor((y - plot.margins.top + 3) / overview.row) : lines.length;
+    if (x < plot.margins.left) return row >= 0 && row < lines.length ? { ipu: row } : null;
+    if (time < 0 || time >= total || y < plot.margins.top) return null;
+    if (row < lines.length) {
+      const here = lines[row].at(time);
+      const inside = y - plot.margins.top - row * overview.row;
+      if (inside > overview.stage) return { ipu: row, step: lines[row].step[here] };
+      const lane = prepare(row).stages;
+      const span = lane[findSpan(lane, here)];
+      return { ipu: row, step: lines[row].step[here], span: span && span.from <= here ? span : null };
+    }
+    const here = line().at(time);
+    const step = line().step[here];
+    if (y >= kindTop() && y < kindTop() + KIND_LANE) return step < 0 ? null : { step };
+    const lane = rows()[Math.floor((y - laneTop()) / LANE)];
+    if (y < laneTop() || !lane || step < 0) return null;
+    const span = lane[findSpan(lane, here)];
+    return span && span.from <= here ? { step, span } : null;
   }
 
   function timeRows(cycles) {
@@ -117,37 +148,44 @@ function showTrace(data, root, parameters) {
   function hover(x, y) {
     const hit = hitSpan(x, y);
     if (!hit) return null;
+    const { starts, ipu } = lines[hit.ipu ?? state.ipu];
     if (hit.span && hit.span.op < 0) return [hit.span.path || hit.span.label, ...timeRows(starts[hit.span.to] - starts[hit.span.from])];
     if (hit.span) return [shortenOp(ops.text("op", hit.span.op)), ...timeRows(ops.cycles[hit.span.op]), [ops.text("module", hit.span.op), shortenLine(ops.text("line", hit.span.op))]];
     const { step } = hit;
+    if (step === undefined || step < 0) return [`IPU ${ipu}`, ["other IPUs' turn", "", "idle"]];
     const op = steps.op[step];
     return [`Step ${formatWhole(step)}: ${steps.text("name", step)}`, [steps.text("kind", step), `${formatWhole(steps.cycles[step])} cycles`, steps.text("kind", step)],
-      ["time", formatTime(data.microseconds(steps.cycles[step]))], ["tiles", formatWhole(steps.tiles[step])],
+      ["time", formatTime(data.microseconds(steps.cycles[step]))], ["tiles", formatWhole(steps.tiles[step])], ...(several ? [["IPU, stage", `${steps.ipu[step]}, ${steps.stage[step]}`]] : []),
       ...(steps.moved_bytes[step] ? [["moved", formatBytes(steps.moved_bytes[step])]] : []), ...(op >= 0 ? [[shortenOp(ops.text("op", op)), ops.text("module", op)]] : [])];
   }
   function pick(x, y) {
     const hit = hitSpan(x, y);
     if (!hit) return;
+    if (hit.ipu !== undefined) changeIpu(hit.ipu);
     if (hit.span && hit.span.op < 0) chooseSpan(hit.span);
-    else choose(steps.op[hit.step], hit.span ? -1 : hit.step);
+    else if (hit.step >= 0) choose(steps.op[hit.step], hit.span ? -1 : hit.step);
   }
 
   function chooseSpan(span) {
     Object.assign(state, { span, op: -1, step: -1 });
+    const { starts, step } = line();
     const inside = new Set();
-    for (let step = span.from; step < span.to; step++) if (steps.op[step] >= 0) inside.add(steps.op[step]);
-    const facts = makeFacts(span.label, [
+    for (let place = span.from; place < span.to; place++) if (step[place] >= 0 && steps.op[step[place]] >= 0) inside.add(steps.op[step[place]]);
+    const cycles = starts[span.to] - starts[span.from];
+    details.replaceChildren(makePanel(span.label, makeFacts(span.label, [
       ["Path", span.path || span.label],
-      ["Cycles", formatWhole(starts[span.to] - starts[span.from])],
-      ["Time", formatTime(data.microseconds(starts[span.to] - starts[span.from]))],
-      ["Steps", `${formatWhole(span.from)} to ${formatWhole(span.to - 1)}`],
+      ["IPU", several ? line().ipu : null],
+      ["Cycles", formatWhole(cycles)],
+      ["Time", formatTime(data.microseconds(cycles))],
+      ["Steps", `${formatWhole(step[span.from])} to ${formatWhole(step[span.to - 1])}`],
       ["Ops", formatWhole(inside.size)],
-    ]);
-    details.replaceChildren(makePanel(span.label, facts));
+    ])));
     announce(`${span.label} chosen`);
     plot.paint();
   }
   function choose(op, step) {
+    const first = step >= 0 ? step : op >= 0 ? ops.first_step[op] : -1;
+    if (several && first >= 0) changeIpu(Math.max(0, lines.findIndex((own) => own.ipu === steps.ipu[first])));
     Object.assign(state, { op, step, span: null });
     address.note({ op: op >= 0 ? op : null });
     details.replaceChildren(makeOpDetails(data, op, step));
@@ -169,82 +207,76 @@ function showTrace(data, root, parameters) {
         state.order.push(op);
         cycles += ops.cycles[op];
       }
-      found.textContent = `${formatWhole(state.order.length)} ops, ${formatShare(cycles / total)} of the cycles here`;
+      const whole = several ? steps.cycles.reduce((sum, each) => sum + each, 0) : total;
+      found.textContent = `${formatWhole(state.order.length)} ops, ${formatShare(cycles / whole)} of the cycles here`;
     }
     plot.paint();
   }
-  function jump() {
-    if (!state.order?.length) return;
-    const op = state.order[state.next++ % state.order.length];
-    const span = lanes.ops[findSpan(lanes.ops, ops.first_step[op])];
+  function showOp(op) {
     choose(op, -1);
-    const width = Math.max((starts[span.to] - starts[span.from]) * 12, total / 400);
-    const middle = (starts[span.from] + starts[span.to]) / 2;
+    const start = line().starts[position[ops.first_step[op]]];
+    const middle = start + ops.cycles[op] / 2;
+    const width = Math.max(ops.cycles[op] * 12, total / 400);
     plot.show(middle - width / 2, middle + width / 2);
+  }
+  function jump() {
+    if (state.order?.length) showOp(state.order[state.next++ % state.order.length]);
+  }
+
+  // A stage of the pipeline, as its view links to it.
+  function showStage(stage, phase) {
+    const lane = prepare(state.ipu).stages.filter((span) => span.stage === stage && phase.split(" ").includes(span.phase));
+    if (!lane.length) return;
+    chooseSpan(lane[0]);
+    showSpan({ from: lane[0].from, to: lane.at(-1).to });
   }
 
   function apply(next) {
-    if (next.from !== undefined && next.to !== undefined && Number(next.to) > Number(next.from)) plot.show(Number(next.from), Number(next.to));
+    if (next.ipu !== undefined && lines[Number(next.ipu)]) changeIpu(Number(next.ipu));
     const op = Number(next.op);
     if (next.op !== undefined && op >= 0 && op < ops.length) {
-      choose(op, -1);
-      if (next.from === undefined) {
-        const middle = (starts[ops.first_step[op]] + starts[ops.first_step[op] + ops.step_count[op]]) / 2;
-        const width = Math.max(ops.cycles[op] * 12, total / 400);
-        plot.show(middle - width / 2, middle + width / 2);
-      }
-    }
+      if (next.from === undefined) showOp(op);
+      else choose(op, -1);
+    } else if (next.stage !== undefined) showStage(Number(next.stage), next.phase ?? "forward backward");
+    if (next.from !== undefined && next.to !== undefined && Number(next.to) > Number(next.from)) plot.show(Number(next.from), Number(next.to));
   }
+  fillLegend();
   apply(parameters);
   if (parameters.find) find(parameters.find);
   return { paint: () => plot.paint(), close: () => { clearTimeout(state.timer); plot.close(); }, update: apply };
 }
 
-// Ops whose name, kind, module or line contains the text.
-function findOps(data, text) {
-  const wanted = text.trim().toLowerCase();
-  const hits = new Set();
-  data.ops.strings.forEach((string, number) => string.toLowerCase().includes(wanted) && hits.add(number));
-  const found = [];
-  for (let op = 0; op < data.ops.length; op++) {
-    if (["name", "op", "family", "module", "line", "phase", "provenance"].some((column) => hits.has(data.ops[column][op]))) found.push(op);
-  }
-  return found;
+// Heights of the rows of all IPUs: less each where there are many.
+function makeOverview(count) {
+  const [stage, kinds, gap] = count > 8 ? [11, 5, 5] : [17, 9, 8];
+  const row = stage + 1 + kinds + gap;
+  return { stage, kinds, row, height: count * row };
 }
 
-function makeOpDetails(data, op, step) {
-  const { ops, steps } = data;
-  const stepFacts = step < 0 ? null : makePanel(`Step ${formatWhole(step)}`, makeFacts(`Step ${step}`, [
-    ["Kind", `${steps.text("kind", step)}: ${steps.text("name", step)}`],
-    ["Cycles", `${formatWhole(steps.cycles[step])} (${formatMicroseconds(data.microseconds(steps.cycles[step]))})`],
-    ["Repeats", steps.repeats[step] > 1 ? formatWhole(steps.repeats[step]) : null],
-    ["Tiles", formatWhole(steps.tiles[step])],
-    ["IPU", data.memory.length > 1 ? formatWhole(steps.ipu[step]) : null],
-    ["Moved", steps.moved_bytes[step] ? formatBytes(steps.moved_bytes[step]) : null],
-    ["FLOPs", steps.flops[step] ? formatWhole(steps.flops[step]) : null],
-    ["Live bytes", make("a", { href: address.link({ view: "liveness", step }), text: "at this step" })],
-  ]));
-  if (op < 0) return make("div", {}, stepFacts);
-  const cycles = ops.cycles[op];
-  const plan = ops.text("plan", op) ? JSON.parse(ops.text("plan", op)) : {};
-  const facts = makeFacts("Op", [
-    ["Op", ops.text("op", op)],
-    ["Node", ops.text("name", op)],
-    ["IPU, stage", data.memory.length > 1 ? `${ops.ipu[op]}, ${ops.stage[op]}` : null],
-    ["Module", ops.text("module", op) ? makePath(ops.text("module", op)) : null],
-    ["Line", ops.text("line", op)],
-    ["Family, phase", `${ops.text("family", op)}, ${ops.text("phase", op)}`],
-    ["Cycles (modelled)", formatWhole(cycles)],
-    ["Time (modelled)", formatMicroseconds(data.microseconds(cycles))],
-    ["Of a call", formatShare(data.callCycles(op) / data.summary.timing.call_cycles)],
-    ["FLOPs", ops.flops[op] ? `${formatWhole(ops.flops[op])} (${formatRate((ops.flops[op] / cycles) * data.clock)})` : null],
-    ["Of peak", ops.share_of_peak[op] >= 0 ? formatShare(ops.share_of_peak[op]) : null],
-    ["Moved", ops.moved_bytes[op] ? formatBytes(ops.moved_bytes[op]) : null],
-    ["Scratch on a tile", ops.scratch_bytes_per_tile[op] ? formatBytes(ops.scratch_bytes_per_tile[op]) : null],
-    ["Steps", ops.step_count[op] ? `${formatWhole(ops.first_step[op])} to ${formatWhole(ops.first_step[op] + ops.step_count[op] - 1)}` : "none: free"],
-    ...Object.entries(plan).map(([name, value]) => [`Plan: ${name.replaceAll("_", " ")}`, typeof value === "object" ? JSON.stringify(value) : String(value)]),
-    ["Figures are", `${ops.text("provenance", op)}${ops.text("basis", op) ? `: ${ops.text("basis", op)}` : ""}`],
-  ]);
-  facts.id = "op-facts";
-  return make("div", { class: "grid" }, makePanel(shortenOp(ops.text("op", op)), facts), stepFacts);
+function drawTimeAxis(context, view, data) {
+  const [from, to] = view.range.map((cycles) => data.microseconds(cycles));
+  const step = niceStep(to - from, view.plotWidth / 110);
+  const decimals = Math.max(0, -Math.floor(Math.log10(step)));
+  context.fillStyle = themeColour("muted");
+  context.strokeStyle = themeColour("line");
+  context.beginPath();
+  for (let value = Math.ceil(from / step) * step; value <= to; value += step) {
+    const x = view.margins.left + ((value - from) / (to - from)) * view.plotWidth;
+    context.moveTo(x, 17);
+    context.lineTo(x, view.height - view.margins.bottom);
+    context.textAlign = x < 30 ? "left" : x > view.width - 40 ? "right" : "center";
+    context.fillText(`${decimals ? value.toFixed(decimals) : formatWhole(value)} µs`, x, 9);
+  }
+  context.stroke();
+}
+
+function drawStepFrame(context, view, starts, place, y, height) {
+  const edge = view.width - view.margins.right;
+  const [left, right] = [view.toPixel(starts[place]), view.toPixel(starts[place + 1])];
+  if (right <= view.margins.left || left >= edge) return;
+  const shown = Math.max(view.margins.left, left);
+  context.strokeStyle = themeColour("ink");
+  context.lineWidth = 1.5;
+  context.strokeRect(shown, y, Math.max(2, Math.min(right, edge) - shown), height);
+  context.lineWidth = 1;
 }

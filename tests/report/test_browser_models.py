@@ -1,0 +1,50 @@
+"""Reports of real programs, captured and planned: a CNN and BERT-base in training, opened in a real browser."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from browser_page import Page, needs_browser
+from selenium import webdriver
+
+from openipu.jobs import run_job
+from openipu.plan import Plan
+from openipu.report import read_profile, write_html, write_profile
+from openipu.report.units import format_bytes
+
+pytestmark = [pytest.mark.browser, needs_browser]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def plan_example(name: str) -> Plan:
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        factories = runpy.run_path(str(EXAMPLES / "plan_models.py"))
+    finally:
+        sys.path.remove(str(EXAMPLES))
+    return run_job(factories[name](), "bow-2000")
+
+
+@pytest.mark.parametrize("name", ["cnn", "bert_base_training"])
+def test_the_report_of_a_real_program_opens_and_draws_every_view(
+    driver: webdriver.Chrome, tmp_path: Path, name: str
+) -> None:
+    plan = plan_example(name)
+    page = Page(driver, write_html(read_profile(write_profile(plan, tmp_path)), tmp_path / "report.html"))
+    driver.get_log("browser")
+    page.open()
+    banner = page.text("main")
+    assert ("Does not fit" in banner) is not plan.fit.fits
+    assert format_bytes(plan.fit.peak_bytes) in banner
+    for view in ("memory", "liveness", "trace"):
+        page.open(f"#view={view}")
+        page.settle()
+        assert page.count_colours() >= 3, view
+    page.open("#view=operations")
+    page.settle()
+    assert page.rows("main table"), "the table of operations has rows"
+    assert page.severe_log() == []

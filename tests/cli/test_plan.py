@@ -89,7 +89,8 @@ def test_a_module_on_the_path_works_like_a_file(call, models):
 
 def test_a_slower_clock_gives_the_same_cycles_of_the_chip_in_more_time(call, models):
     (models.parent / "slow.toml").write_text(
-        '[system]\nbase = "bow-2000"\nhost_bytes_per_second = 1.5625e9\n[target]\nbase = "bow"\nclock_hz = 0.925e9\n'
+        '[system]\nbase = "bow-2000"\nhost_bytes_per_second = 1.5625e9\nstream_bytes_per_second = 16e9\n'
+        '[target]\nbase = "bow"\nclock_hz = 0.925e9\n'
     )
     fast = plan_json(call, "my_models.py:as_job")["jobs"][0]
     slow = plan_json(call, "--system", "slow.toml", "my_models.py:as_job")["jobs"][0]

@@ -48,6 +48,7 @@ def describe_planned(entry: Planned) -> dict[str, Any]:
         "samples_per_second": timing.samples_per_second,
         "guessed_cycles": timing.guessed_cycles,
         "guessed_ops": dict(plan.guessed_ops),
+        "warnings": list(plan.warnings),
         "planning_seconds": entry.seconds,
         "report": str(entry.report) if entry.report else None,
     }
@@ -59,7 +60,7 @@ def print_planned(planned: Sequence[Planned], system: System) -> None:
     table = make_table()
     table.add_column("job", no_wrap=True)
     table.add_column("fits", no_wrap=True)
-    for heading in ("peak tile KiB", "cycles/micro-batch", "time", "samples/s", "guessed ops", "planned in"):
+    for heading in ("peak tile KiB", "cycles/micro-batch", "time/call", "samples/s", "guessed ops", "planned in"):
         table.add_column(heading, justify="right")
     for entry in planned:
         fit, timing = entry.plan.fit, entry.plan.timing
@@ -69,7 +70,7 @@ def print_planned(planned: Sequence[Planned], system: System) -> None:
             f"[{colour}]{'yes' if fit.fits else 'no'}[/]",
             f"{fit.peak_bytes / 1024:.0f} of {fit.limit_bytes / 1024:.0f}",
             format_cycles(timing.micro_cycles),
-            format_seconds(timing.micro_cycles / timing.clock_hz),
+            format_seconds(timing.call_seconds),
             format_rate(timing.samples_per_second),
             str(sum(entry.plan.guessed_ops.values())),
             format_seconds(entry.seconds),
@@ -84,6 +85,8 @@ def print_planned(planned: Sequence[Planned], system: System) -> None:
 
 def _print_reasons(console: Console, entry: Planned) -> None:
     fit, timing = entry.plan.fit, entry.plan.timing
+    for warning in entry.plan.warnings:
+        console.print(f"\n[bold]{escape(entry.name)}[/]: [yellow]{escape(warning)}[/]", soft_wrap=True)
     if entry.plan.guessed_ops:
         share = timing.guessed_cycles / timing.call_cycles if timing.call_cycles else 0.0
         names = ", ".join(f"{name} x {count}" for name, count in sorted(entry.plan.guessed_ops.items()))

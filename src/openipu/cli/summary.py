@@ -70,6 +70,8 @@ def _print_program(console: Console, summary: Summary, report: Path | None) -> N
     )
     shares = ", ".join(f"{entry.name} {format_share(entry.share)}" for entry in summary.kinds)
     console.print(f"  of it: {shares}; {format_share(summary.guessed_share)} rests on guesses", style="dim")
+    for warning in summary.warnings:
+        console.print(f"  [yellow]{escape(warning)}[/]", soft_wrap=True)
     if report is not None:
         console.print(f"  report: {escape(_shorten(report))}", soft_wrap=True)
 

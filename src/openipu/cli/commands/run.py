@@ -29,12 +29,13 @@ from openipu.errors import OptionError
 from openipu.machine import resolve_system
 from openipu.session_log import log
 
-_WITH_VALUE = ("--system", "--profile")
+_WITH_VALUE = ("--system", "--profile", "--tier")
 _EPILOG = """\
 examples
   openipu run train.py --epochs 1
   openipu run --system pod16 --profile out train.py --epochs 1
   openipu run -m package.train --epochs 1
+  openipu run --check train.py --epochs 1    which SDK names the script uses, and whether openipu has them
 
 Options of openipu come before the script; everything after it belongs to the script. Results are computed on this
 machine at its own speed; cycles, memory and rates are modelled for the system. The script's own output, exit code and
@@ -57,7 +58,14 @@ def add_parser(
     )
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each program under DIR")
+    parser.add_argument(
+        "--tier",
+        choices=("instant", "compiled"),
+        help="how to execute: at once, or after a long compilation by Inductor that pays in long runs",
+    )
     parser.add_argument("--quiet", action="store_true", help="print no summary")
+    parser.add_argument("--check", action="store_true", help="list the SDK names in use, and which are there")
+    parser.add_argument("--json", action="store_true", help="with --check: the list as JSON on standard output")
     parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m does")
     parser.set_defaults(execute=execute)
 
@@ -84,6 +92,8 @@ def split_script(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def execute(arguments: argparse.Namespace) -> int:
     script: list[str] = arguments.script
+    if arguments.json and not arguments.check:
+        raise OptionError("--json belongs to --check: openipu run --check --json script.py.")
     if arguments.module is None and not script:
         raise OptionError("There is no script to run. Give one: openipu run script.py, or openipu run -m module.")
     system = resolve_system(arguments.system)
@@ -93,15 +103,32 @@ def execute(arguments: argparse.Namespace) -> int:
 
     log.system = system if arguments.system is not None else None
     log.profile_root = profile_root
+    log.tier = arguments.tier
+    if arguments.check:
+        from openipu.cli.usage.check import check_script
+
+        start = Path(script[0]).absolute() if arguments.module is None else _find_module_file(arguments.module)
+        return check_script(start, lambda: _start(arguments.module, script), log, as_json=arguments.json)
     try:
-        if arguments.module is None:
-            return _run_script(script)
-        return _run_module(arguments.module, script)
+        return _start(arguments.module, script)
     finally:
         sys.stdout.flush()
         from openipu.cli.summary import close_run
 
         close_run(log, quiet=arguments.quiet)
+
+
+def _start(module: str | None, words: list[str]) -> int:
+    return _run_script(words) if module is None else _run_module(module, words)
+
+
+def _find_module_file(module: str) -> Path | None:
+    _replace_first_path(os.getcwd())
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None  # running it says so
+    return Path(spec.origin) if spec is not None and spec.origin else None
 
 
 def _prepare_directory(name: str | None) -> Path | None:

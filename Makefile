@@ -36,6 +36,7 @@ bench: $(READY) ## time of planning every example model, and of training steps a
 	$(BIN)/python bench/step.py
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
+	$(BIN)/python docs/generate_api.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
 	@echo "Open site/index.html."

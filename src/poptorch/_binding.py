@@ -34,7 +34,10 @@ class BoundInputs:
 
 def read_signature(model: Callable[..., Any]) -> inspect.Signature:
     """The signature of a module's forward, or of any callable."""
-    return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+    try:
+        return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+    except ValueError:  # functions written in C, such as torch.log, tell nothing of themselves
+        return inspect.signature(lambda *args, **kwargs: None)
 
 
 def bind_inputs(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> BoundInputs:

@@ -211,3 +211,8 @@ class Record:
 def test_containers_that_are_not_looked_into_are_refused_rather_than_frozen(make):
     with pytest.raises(poptorch.Error, match="holds tensors, and inputs of this type are not looked into"):
         wrap(lambda batch: 1)(make(torch.ones(1)))
+
+
+def test_functions_written_in_c_can_be_wrapped():
+    run = poptorch.inferenceModel(torch.log, poptorch.Options().showCompilationProgressBar(False))
+    assert torch.allclose(run(torch.full((3,), 2.0)), torch.full((3,), 2.0).log())

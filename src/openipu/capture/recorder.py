@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from openipu.capture import failures
 from openipu.capture.formats import find_device_dtype, narrow_arguments
+from openipu.capture.lines import find_user_line, quote_line
 from openipu.capture.substitutes import make_ctc_results
 from openipu.capture.torch_private import TorchDispatchMode, bypass_function_modes, pause_recording, storage_key
 from openipu.errors import InternalError
@@ -33,6 +34,7 @@ _HOST_READS = {
 }
 
 
+_MOST_ZEROS = 1 << 22  # elements that may be made to hear what eager PyTorch says
 _CTC = (aten._ctc_loss.default, aten._ctc_loss.Tensor)
 
 
@@ -261,6 +263,8 @@ def _run_on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     except NotImplementedError as error:
         if func._schema.is_mutable:
             raise failures.refuse_unsupported(func) from error
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise _explain_failure(func, args, kwargs, error) from None
     on_host = {**kwargs, "device": CPU} if kwargs.get("device") is not None else kwargs
     try:
         result = _run_on_zeros(func, args, on_host)
@@ -269,6 +273,21 @@ def _run_on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return pytree.tree_map_only(
         torch.Tensor, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=META), result
     )
+
+
+def _explain_failure(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception) -> Exception:
+    """The user's own mistake, in the words that eager PyTorch has for it, with the user's line as a note."""
+    elements = sum(tensor.numel() for tensor in _collect_tensors(args, kwargs))
+    if elements <= _MOST_ZEROS:
+        on_host = {**kwargs, "device": CPU} if kwargs.get("device") is not None else kwargs
+        try:
+            _run_on_zeros(func, args, on_host)
+        except (RuntimeError, IndexError, ValueError) as eager:
+            error = eager
+    line = find_user_line()
+    if line is not None:
+        error.add_note(quote_line(line).strip())
+    return error
 
 
 def _run_on_zeros(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

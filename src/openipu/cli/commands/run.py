@@ -111,6 +111,9 @@ def execute(arguments: argparse.Namespace) -> int:
         return check_script(start, lambda: _start(arguments.module, script), log, as_json=arguments.json)
     try:
         return _start(arguments.module, script)
+    except OptionError:  # nothing was started: there is nothing to sum up
+        arguments.quiet = True
+        raise
     finally:
         sys.stdout.flush()
         from openipu.cli.summary import close_run

@@ -30,6 +30,7 @@ from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs,
 from poptorch._inspection import Inspection
 from poptorch._logging import logger
 from poptorch._loss_scaling import FINAL_NAME
+from poptorch._modelled_system import choose_modelled_system
 from poptorch._outputs import build_outputs
 from poptorch._placement import count_ipus_per_replica, settle_program
 from poptorch._replica_grouping import ReplicaGroupings, show_one_group
@@ -217,6 +218,7 @@ class PoplarExecutor(Saving, Inspection):
                 prepared.kwargs,
                 options=run_options,
                 optimizer=optimizer,
+                system=choose_modelled_system(self._options),
                 name=self._options.get("model_name") or ("training" if self._training else "inference"),
                 profile_directory=choose_profile_directory(self._options, self._training),
                 show_progress=self._options.show_compilation_progress_bar,

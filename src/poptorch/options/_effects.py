@@ -34,7 +34,7 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "syncPattern": (NONE, "all programs are planned with full synchronisation"),
     "useIpuId": (ACTS, "two attached models of one process cannot hold the same IPU"),
     "useIpuModel": (NONE, "every run is modelled already"),
-    "useOfflineIpuTarget": (ACTS, "compiles without running"),
+    "useOfflineIpuTarget": (ACTS, "compiles without running, for a machine of that version"),
     "autoRoundNumIPUs": (ACTS, "with OPENIPU_REPORT_HARDWARE=1, IPUs are reserved in powers of two"),
     "setExecutionStrategy": (PLAN, "IPU and stage or phase of each op, and what a pipeline needs; results stay"),
     "setAvailableMemoryProportion": (PLAN, "memory that matrix products and convolutions may use, IPU by IPU"),

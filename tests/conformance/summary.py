@@ -11,6 +11,7 @@ In: two files of `run.py --json`, without and with reported hardware, that of `r
 from __future__ import annotations
 
 import argparse
+import datetime
 import fnmatch
 import json
 import sys
@@ -75,6 +76,7 @@ def total(outcomes: Outcomes) -> Counter[str]:
 
 
 def write_counts(plain: Outcomes, hardware: Outcomes) -> Iterator[str]:
+    yield f"Counted on {datetime.date.today().isoformat()}. Skips are the suite's own, or wait for hardware.\n"
     for title, counts in (("without hardware", total(plain)), ("with reported hardware", total(hardware))):
         ran = counts["passed"] + counts["failed"]
         share = counts["passed"] / ran if ran else 0

@@ -79,7 +79,14 @@ def print(module: Any) -> None:
     builtins.print(module_repr(module))
 
 
-_NOT_YET: tuple[str, ...] = ()
+# Names of the original that only its own C++ side, or PyTorch Geometric, has a use for.
+_NOT_YET = (
+    "accessAttributes",
+    "getIpuTensorId",
+    "importPoptorchMetadataFromFile",
+    "poptorchAtExit",
+    "registerGeometricCustomArgParsers",
+)
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -126,7 +126,8 @@ def _skip_views(node: fx.Node) -> fx.Node:
     while isinstance(node.target, OpOverload):
         schema = node.target._schema
         alias = schema.arguments[0].alias_info if schema.arguments else None
-        if alias is None or alias.is_write or not node.args or not isinstance(node.args[0], fx.Node):
+        shows = node.target is torch.ops.aten._unsafe_view.default or (alias is not None and not alias.is_write)
+        if not shows or not node.args or not isinstance(node.args[0], fx.Node):  # _unsafe_view hides that it is one
             break
         node = node.args[0]
     return node

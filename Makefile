@@ -11,7 +11,7 @@ CONSTRAINTS := -c constraints.txt
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs wheel-test clean
+.PHONY: help demo test lint bench bench-plan docs wheel-test clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,9 +31,11 @@ lint: $(READY) ## ruff, mypy and the layers of the pipeline
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY) ## time of planning every example model, and of training steps against plain PyTorch
+bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
+	$(BIN)/python -m bench $(BENCH)
+
+bench-plan: $(READY) ## time of planning every example model
 	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)
-	$(BIN)/python bench/step.py
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py
@@ -46,7 +48,7 @@ wheel-test: $(READY) ## build the wheel, install it into a clean environment, an
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) build dist site .cache demo-report .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
-	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
 $(READY): pyproject.toml constraints.txt

@@ -6,11 +6,11 @@ at all; read back with checks of kind and version. A blob is handed over as byte
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +20,10 @@ import torch
 
 from openipu import __version__
 from openipu.errors import ArchiveError
+from openipu.graph.serial import pack_tensors, unpack_tensors
 
 _METADATA = "metadata.json"
-_TENSORS = "tensors.pt"
+_TENSORS = "tensors.bin"
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,7 @@ def write_archive(path: Path, archive: Archive) -> None:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
             made.writestr(_METADATA, json.dumps(metadata, indent=1))
             if archive.tensors:
-                buffer = io.BytesIO()
-                torch.save(dict(archive.tensors), buffer)
-                made.writestr(_TENSORS, buffer.getvalue())
+                made.writestr(_TENSORS, pack_tensors(archive.tensors))
             for name, content in archive.blobs.items():
                 made.writestr(name, content)
         os.replace(temporary, path)
@@ -63,12 +62,14 @@ def read_archive(path: Path, kind: str) -> Archive:
     try:
         with zipfile.ZipFile(path) as found:
             metadata = json.loads(found.read(_METADATA))
+            if not isinstance(metadata, dict):
+                raise ValueError("its description is no dictionary")
             names = set(found.namelist())
-            tensors = {}
+            tensors: dict[str, torch.Tensor] = {}
             if _TENSORS in names:
-                tensors = torch.load(io.BytesIO(found.read(_TENSORS)), weights_only=True)
+                tensors = unpack_tensors(found.read(_TENSORS))
             blobs = {name: found.read(name) for name in names - {_METADATA, _TENSORS}}
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError) as error:
         raise ArchiveError(f"{path} is damaged or was not written by openipu ({error}).") from error
     if metadata.get("kind") != kind:
         raise ArchiveError(f"{path} holds {metadata.get('kind')!r}, not {kind!r}.")

@@ -48,5 +48,9 @@ class ArchiveError(OpenIpuError):
     """A saved program or a cache file is missing, damaged or of another version."""
 
 
+class ExportError(OpenIpuError):
+    """A program cannot be written to a file: it holds something that only this process has, such as a function."""
+
+
 class InternalError(OpenIpuError):
     """A defect of openipu. The message asks for a report."""

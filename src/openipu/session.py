@@ -23,15 +23,18 @@ from openipu.errors import OptionError
 from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
 from openipu.machine import System, resolve_system
 from openipu.plan import Plan, plan_program
+from openipu.plan.deferred import replace_options
 from openipu.report import write_profile
 from openipu.run import Executable, split_micro_batch
-from openipu.session_cache import check_cache
+from openipu.session_cache import check_inputs, fingerprint_program, key_program, plan_once
 from openipu.session_log import CompiledProgram, log
+from openipu.store import Store, choose_directory, open_store
 
 Progress = Callable[[int], None]  # percent done
 Settle = Callable[[Program, RunOptions], RunOptions]  # a front end's checks of a captured program
 
 TIER_VARIABLE = "OPENIPU_TIER"
+QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
 
 _logger = logging.getLogger("openipu")
 
@@ -62,29 +65,44 @@ def plan_model(
     name: str = "",
     progress: Progress | None = None,
     settle: Settle | None = None,
+    program: Program | None = None,
+    store: Store | None = None,
 ) -> tuple[Program, Plan]:
     """Capture and plan, without weights and without running. Inputs are one call's worth, as for `compile_model`.
 
     `settle` sees the program before it is planned: it may refuse it, or answer with options that the program implies.
+    A `program` that was read from a file is taken as it is, and nothing is captured. A plan that the `store` has is not
+    made again.
     """
     report = progress or (lambda percent: None)
     report(5)
     flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
     micro = [split_micro_batch(leaf, options) for leaf in flat]
-    micro_args, micro_kwargs = pytree.tree_unflatten(micro, spec)
-    program = capture_program(
-        model,
-        micro_args,
-        micro_kwargs,
-        training=options.training,
-        optimizer=optimizer,
-        name=name or type(model).__name__,
-    )
+    if program is None:
+        micro_args, micro_kwargs = pytree.tree_unflatten(micro, spec)
+        program = capture_program(
+            model,
+            micro_args,
+            micro_kwargs,
+            training=options.training,
+            optimizer=optimizer,
+            name=name or type(model).__name__,
+        )
+    else:
+        check_inputs(program, micro)
+        program = dataclasses.replace(program, name=name or program.name)
     report(45)
     if settle is not None:
         options = settle(program, options)
-    plan = plan_program(program, choose_system(system), options, progress=lambda share: report(45 + int(50 * share)))
-    return program, plan
+    chosen = choose_system(system)
+
+    def show(share: float) -> None:
+        report(45 + int(50 * share))
+
+    if store is None:
+        return program, plan_program(program, chosen, options, progress=show)
+    key, least = key_program(program, chosen, options), 0.0 if store.directory != choose_directory() else QUICK_SECONDS
+    return program, plan_once(store, key, program, chosen, options, progress=show, least_seconds=least)
 
 
 def compile_model(
@@ -100,9 +118,11 @@ def compile_model(
     show_progress: bool = True,
     settle: Settle | None = None,
     cache_directory: Path | None = None,
+    program: Program | None = None,
 ) -> Compiled:
     """Capture, plan and make executable. Weights are not copied: the front end loads them."""
     started = time.perf_counter()
+    store = open_store(cache_directory)
     with _progress_bar(show_progress) as progress:
         program, plan = plan_model(
             model,
@@ -114,11 +134,11 @@ def compile_model(
             name=name,
             progress=progress,
             settle=settle,
+            program=program,
+            store=store,
         )
-        plan = dataclasses.replace(plan, options=choose_tier(plan.options))
-        if cache_directory is not None:
-            check_cache(cache_directory, program, plan, plan.options)
-        executable = Executable(program, plan.options)
+        plan = replace_options(plan, choose_tier(plan.options))
+        executable = Executable(program, plan.options, fingerprint_program(program))
         directory = profile_directory or _choose_directory(program.name)
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         if directory is not None:

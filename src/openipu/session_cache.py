@@ -1,103 +1,160 @@
-"""The executable cache: one small file for each distinct program, options and system.
+"""What the executable cache keeps of a program: its key, and the figures of its plan.
 
-In: a compiled program and a directory. Out: whether the same one was there before. What is cached is the fingerprint
-and the plan's figures, without weights and without code: capturing and planning take seconds and are done again, so a
-hit proves that the program and its plan have not changed. Files hold JSON only.
+In: a program, a system, options and a store. Out: a key under which everything compiled from the program is kept, and a
+plan that is made once: a warm start reads the figures and plans only if somebody asks for details. Plans of a program
+whose lines have moved are made again, so that reports never name old ones.
 """
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
+import json
 import logging
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import fx
 
-from openipu import __version__
-from openipu.archive import Archive, read_archive, write_archive
 from openipu.errors import ArchiveError
-from openipu.graph import Graph, GraphCall, GraphInput, GraphOutput, Program, RunOptions
-from openipu.plan import Plan
+from openipu.graph import InputKind, Program, RunOptions
+from openipu.graph.fingerprint import fingerprint_origin, fingerprint_placement, fingerprint_program
+from openipu.machine import System
+from openipu.plan import Plan, plan_program
+from openipu.plan.deferred import dump_figures, load_figures
+from openipu.store import Store, describe_build, make_key, open_store
 
-KIND = "openipu cached plan"
-SUFFIX = ".openipu"
+PLAN_PART = "plan.json"
+
+_NOT_COMPILED_IN = (
+    "tier",
+    "folding",
+    "random_seed",
+)  # options that change how a program is run, not what is made of it
+
+Progress = Callable[[float], None]
 
 _logger = logging.getLogger("openipu")
 
-
-def fingerprint_program(program: Program) -> str:
-    """The same text for the same graphs, whatever the weights."""
-    digest = hashlib.sha256()
-    for graph in filter(None, (program.micro, program.update)):
-        for line in _describe_graph(graph):
-            digest.update(line.encode())
-    for name, tensor in sorted(program.constants.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        if tensor.device.type == "cpu":
-            digest.update(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+__all__ = [
+    "PLAN_PART",
+    "check_cache",
+    "check_inputs",
+    "find_plan",
+    "fingerprint_program",
+    "key_program",
+    "plan_once",
+    "store_plan",
+]
 
 
-def _describe_graph(graph: Graph) -> Iterator[str]:
-    numbers: dict[fx.Node, str] = {}
-    for index, node in enumerate(graph.module.graph.nodes):
-        numbers[node] = f"%{index}"
-        # Node names may depend on what else the process captured; their order does not.
-        arguments = fx.map_arg((node.args, node.kwargs), lambda source: numbers[source])
-        value = node.meta.get("val")
-        kind = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else ""
-        target = node.target if isinstance(node.target, str) and node.op != "placeholder" else ""
-        if not isinstance(node.target, str):
-            target = str(node.target).split(" at 0x")[0]
-        yield f"{index} {node.op} {target} {arguments} {kind}\n"
-        if isinstance(node.target, GraphCall):
-            yield f"{node.target.details}\n"
-            for body in node.target.bodies:
-                yield from _describe_graph(body)
-    signature: tuple[GraphInput | GraphOutput, ...] = (*graph.inputs, *graph.outputs)
-    for entry in signature:
-        yield f"{entry.kind} {entry.name} {entry.shape} {entry.dtype} {entry.index}\n"
+def key_program(program: Program, system: System, options: RunOptions) -> str:
+    """The key of everything that is made from a program: the same for the same graphs, whatever the weights."""
+    return make_key(
+        {
+            "program": fingerprint_program(program),
+            "placement": fingerprint_placement(program),
+            "options": repr([getattr(options, name) for name in _list_options(options)]),
+            "system": _describe_figures(system),
+            "build": describe_build(),
+        }
+    )
+
+
+def plan_once(
+    store: Store,
+    key: str,
+    program: Program,
+    system: System,
+    options: RunOptions,
+    progress: Progress | None = None,
+    least_seconds: float = 0.0,
+) -> Plan:
+    """The plan of a program, from the store if it was planned before. Quick plans may stay out of the store."""
+    plan = find_plan(store, key, program, system, options)
+    if plan is not None:
+        return plan
+    with store.hold(key):
+        plan = find_plan(store, key, program, system, options)
+        if plan is None:
+            plan = plan_program(program, system, options, progress=progress)
+            if plan.planning_seconds >= least_seconds:
+                store_plan(store, key, program, plan)
+        return plan
+
+
+def find_plan(store: Store, key: str, program: Program, system: System, options: RunOptions) -> Plan | None:
+    """A plan that was stored for a program with the same names and lines; its details are planned when asked for."""
+    entry = store.read(key)
+    if entry is None or PLAN_PART not in entry:
+        return None
+    try:
+        origin, figures = entry.read(PLAN_PART).split(b"\n", 1)
+        if origin.decode() != fingerprint_origin(program):
+            return None
+        plan = load_figures(figures, system, options, lambda: plan_program(program, system, options))
+    except (ArchiveError, ValueError) as error:
+        _logger.warning("The executable cache holds a plan that cannot be used, and it is made again: %s", error)
+        return None
+    finally:
+        entry.close()
+    _logger.debug("%s is in the executable cache: %s", program.name, store.directory / key)
+    return plan
+
+
+def store_plan(store: Store, key: str, program: Program, plan: Plan) -> None:
+    """Keep the figures of a plan, with what a list of the cache shows."""
+    content = b"\n".join((fingerprint_origin(program).encode(), dump_figures(plan)))
+    entry = store.write(key, {PLAN_PART: content}, describe_program(program, plan.system, plan.options))
+    if entry is not None:
+        entry.close()
+        _logger.debug("%s was entered into the executable cache: %s", program.name, store.directory / key)
+
+
+def describe_program(program: Program, system: System, options: RunOptions) -> dict[str, Any]:
+    """What a list of the cache shows of a program."""
+    return {
+        "program": program.name,
+        "training": program.training,
+        "system": system.name,
+        "nodes": sum(len(graph.module.graph.nodes) for graph in (program.micro, program.update) if graph is not None),
+        "micro_batches": options.micro_batches,
+    }
 
 
 def check_cache(directory: Path, program: Program, plan: Plan, options: RunOptions) -> bool:
     """Look a program up, and enter it if it is new; says whether it was there."""
-    text = f"{fingerprint_program(program)} {options} {plan.system.name} {plan.system.target.name} {__version__}"
-    key = hashlib.sha256(text.encode()).hexdigest()
-    path = directory / f"{key[:32]}{SUFFIX}"
-    figures = {
-        "key": key,
-        "system": plan.system.name,
-        "call_cycles": plan.timing.call_cycles,
-        "fits": plan.fit.fits,
-        "peak_bytes": plan.fit.peak_bytes,
-    }
-    try:
-        if path.exists() and dict(read_archive(path, KIND).values) == figures:
-            _logger.debug("%s is in the executable cache: %s", program.name, path)
-            return True
-    except ArchiveError as error:
-        _logger.warning("The executable cache holds a file that cannot be used, and it is written again: %s", error)
-    write_archive(path, Archive(KIND, figures))
-    _logger.debug("%s was entered into the executable cache: %s", program.name, path)
+    store = open_store(directory)
+    key = key_program(program, plan.system, options)
+    if find_plan(store, key, program, plan.system, options) is not None:
+        return True
+    store_plan(store, key, program, plan)
     return False
 
 
-@contextmanager
-def hold_lock(path: Path) -> Iterator[None]:
-    """Let one process at a time in."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows: processes then compile side by side, which costs time but no correctness
-        yield
-        return
-    handle = os.open(path, os.O_CREAT | os.O_RDWR)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+def check_inputs(program: Program, leaves: Sequence[Any]) -> None:
+    """Refuse a program that was read from a file and was captured for other inputs; leaves are of one micro-batch."""
+    for entry in program.micro.inputs_of(InputKind.INPUT):
+        leaf = leaves[entry.index] if 0 <= entry.index < len(leaves) else None
+        found = (tuple(leaf.shape), leaf.dtype) if isinstance(leaf, torch.Tensor) else None
+        if found != (entry.shape, entry.dtype):
+            described = f"{found[0]} of {found[1]}" if found else "no tensor"
+            raise ArchiveError(
+                f"{program.name} was compiled for input {entry.name} with {entry.shape} of {entry.dtype} in a "
+                f"micro-batch, and these options give it {described}: compile it again, or use the options of the file."
+            )
+
+
+def _list_options(options: RunOptions) -> list[str]:
+    return [field.name for field in dataclasses.fields(options) if field.name not in _NOT_COMPILED_IN]
+
+
+def _describe_figures(system: System) -> str:
+    """All figures of a machine; where they are from does not matter."""
+
+    def describe(item: Any) -> Mapping[str, Any]:
+        names = [field.name for field in dataclasses.fields(item) if field.name not in ("sources", "description")]
+        values = {name: getattr(item, name) for name in names}
+        return {name: describe(value) if dataclasses.is_dataclass(value) else value for name, value in values.items()}
+
+    return json.dumps(describe(system), sort_keys=True)

@@ -75,6 +75,8 @@ def find_parser(kind: type) -> ICustomArgParser | None:
 
 def prepare_types(value: Any) -> None:
     """Make derived classes known that a structure holds, so that it can be flattened."""
+    if isinstance(value, torch.Tensor):
+        return
     for leaf in pytree.tree_leaves(value):
         kind = type(leaf)
         if not isinstance(leaf, torch.Tensor) and kind not in pytree.SUPPORTED_NODES and find_parser(kind) is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from poptorch._args_parser import find_parser
 from poptorch.errors import Error, createPoptorchError
@@ -30,6 +31,14 @@ class BoundInputs:
     names: tuple[str, ...]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+    @property
+    def flat(self) -> bool:
+        """Tensors by position and nothing else: the usual call, which needs no walk over a tree."""
+        return not self.kwargs and all(isinstance(value, torch.Tensor) for value in self.args)
+
+    def list_leaves(self) -> list[Any]:
+        return list(self.args) if self.flat else pytree.tree_leaves((self.args, self.kwargs))
 
 
 def read_signature(model: Callable[..., Any]) -> inspect.Signature:

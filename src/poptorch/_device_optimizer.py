@@ -6,18 +6,17 @@ when the user says so, and state that survives `detachFromDevice()` and `destroy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 from openipu.capture import list_members
-from openipu.capture.optimizers import LOSS_SCALING
 from openipu.graph import OptimizerSpec
 from openipu.run import Executable
 from poptorch._checkpoint_names import apply_named, name_state, name_values
 from poptorch._logging import logger
-from poptorch._loss_scaling import STATE_NAME, LossScaler
+from poptorch._loss_scaling import STATE_NAME, is_automatic, read_factor
 from poptorch._optimizer_log import AttributeWatch, log_values, warn_of_subclass
 from poptorch._optimizer_state import IpuState, StateKeeper
 from poptorch._optimizer_values import OptimizerValues, read_values
@@ -41,7 +40,6 @@ class DeviceOptimizer:
         self._options = options
         self._save_weights = save_weights
         self._watch = AttributeWatch(options.relax_optimizer_checks)
-        self.scaler = LossScaler(options)
         self._spec: OptimizerSpec | None = None
         self._executable: Executable | None = None
         self._adopt(optimizer)
@@ -123,18 +121,6 @@ class DeviceOptimizer:
         # The device takes the step that schedulers of torch look for.
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
 
-    def finish_run(self, taps: Mapping[str, torch.Tensor], updates: int) -> torch.Tensor:
-        """After a run: let the loss scale follow the gradients; returns the one that the run used."""
-        used = torch.tensor(self._values.loss_scaling.value * self.scaler.factor)
-        if self.scaler.observe(taps, updates):
-            self._write_values()
-        return used
-
-    def _scale(self, values: dict[str, float]) -> dict[str, float]:
-        if self.scaler.enabled:
-            values[LOSS_SCALING.key] *= self.scaler.factor
-        return values
-
     def _adopt(self, optimizer: torch.optim.Optimizer) -> None:
         warn_of_subclass(optimizer)
         self._optimizer = optimizer
@@ -144,7 +130,7 @@ class DeviceOptimizer:
 
     def _read(self, optimizer: torch.optim.Optimizer) -> OptimizerValues:
         values = read_values(optimizer)
-        if self.scaler.enabled:
+        if is_automatic(self._options):
             values = replace(values, loss_scaling=replace(values.loss_scaling, constant=False))
         self._watch.check(optimizer, values.variant)
         if values.accumulation_type is torch.float16 and not values.extras.get("use_combined_accum"):
@@ -211,7 +197,7 @@ class DeviceOptimizer:
         assert self._executable is not None
         spec = self._require_spec()
         log_values(self._values, [group.parameters for group in spec.groups])
-        self._executable.set_hyper_parameters(self._scale(self._values.compute(spec)))
+        self._executable.set_hyper_parameters(self._values.compute(spec))
         self._device_values = name_values(self._values, spec)
 
     def _write_state(self) -> None:
@@ -221,14 +207,14 @@ class DeviceOptimizer:
             logger.debug("Writing optimiser state tensors from host to IPU memory")
         known = {name_state(key, spec.kind): key for key in self._executable.state}
         state = keeper._ipu_state or {}
-        if self.scaler.enabled and STATE_NAME in state:
-            self.scaler.factor = float(state[STATE_NAME])
+        if self._executable.loss_scale is not None and STATE_NAME in state:
+            self._executable.loss_scale.factor = float(state[STATE_NAME])
             self._write_values()
         self._executable.load_state({known[name]: value for name, value in state.items() if name in known})
         if keeper._ipu_values_pending and keeper._ipu_param:
             loaded = {name: value for name, value in keeper._ipu_param.items() if name in self._device_values}
             self._values = apply_named(self._values, spec, loaded)  # what a later setOptimizer is compared with
-            self._executable.set_hyper_parameters(self._scale(self._values.compute(spec)))
+            self._executable.set_hyper_parameters(self._values.compute(spec))
             self._device_values |= loaded
         keeper.ipu_state_is_dirty = keeper._ipu_values_pending = False
 
@@ -236,8 +222,9 @@ class DeviceOptimizer:
         assert self._executable is not None
         kind = self._require_spec().kind
         state = {name_state(key, kind): value for key, value in self._executable.state.items()}
-        if self.scaler.enabled:
-            state[STATE_NAME] = torch.tensor(self.scaler.factor)
+        factor = read_factor(self._executable)
+        if factor is not None:
+            state[STATE_NAME] = torch.tensor(factor)
         return state, dict(self._device_values)
 
     def _require_spec(self) -> OptimizerSpec:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from openipu.session_cache import hold_lock
+from openipu.store import hold_file
 from poptorch._logging import logger
 from poptorch.options import Options
 
@@ -33,7 +33,7 @@ def share_compilation(options: Options, model: Any) -> Iterator[None]:
         yield
         return
     lock = directory / f"{hashlib.md5(repr(model).encode(), usedforsecurity=False).hexdigest()}.lock"
-    with hold_lock(lock):
+    with hold_file(lock):
         number = options.Distributed.processId + 1
         logger.debug("cache file locked by process %d (pos %d/%d)", os.getpid(), number, processes)
         yield

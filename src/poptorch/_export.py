@@ -1,9 +1,10 @@
 """A compiled model as a file: written by `save`, read by `load` and `loadExecutable`.
 
-In: what an executor compiled. Out: a zip with JSON (inputs, fingerprint of the program, versions, random state) and the
-optimizer's state as tensors. The file holds no code: loading captures and plans again, and checks that the program is
-still the same. Only with export_model=True are the user's model, options and optimizer in it, as a pickle: `load`
-therefore runs what the file says, and is for files of one's own.
+In: what an executor compiled. Out: a zip with JSON (inputs, fingerprint of the program, versions, random state), the
+optimizer's state as tensors, and the program's graphs as data. The file holds no native code: what runs is compiled
+again where it is loaded, on whatever machine, and reading the graphs runs nothing of the file. A program with functions
+of the host has no graphs in the file, and is captured again. Only with export_model=True are the user's model, options
+and optimizer in it, as a pickle: `load` therefore runs what the file says, and is for files of one's own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,17 @@ from typing import Any
 import torch
 
 from openipu.archive import Archive, read_archive, write_archive
-from openipu.errors import ArchiveError
+from openipu.errors import ArchiveError, ExportError
+from openipu.graph import Program
+from openipu.graph.fingerprint import fingerprint_program
+from openipu.graph.serial import SerialProgram, dump_program, load_program
 from poptorch._binding import BoundInputs
 from poptorch._logging import logger
 from poptorch.errors import createPoptorchError
 
 KIND = "poptorch executable"
 MODEL_BLOB = "model.pickle"
+GRAPH_BLOB, CONSTANTS_BLOB = "program.json", "program.bin"
 FILE_NAME = "model.poptorch"  # where a directory is given
 INTERFACE_VERSION = "3.4.0"
 
@@ -39,6 +45,18 @@ class SavedProgram:
     rng_state: list[int] | None
     optimizer_state: dict[str, torch.Tensor]
     model: bytes | None  # a pickle that only `load` opens
+    signature: str | None = None  # of the model, by `sign_model`
+    optimizer: str | None = None  # its structure
+    graphs: SerialProgram | None = None  # None: the program holds what only its own process has
+
+    def read_graphs(self) -> Program | None:
+        """The program of the file; ArchiveError if it is not the one that the file speaks of."""
+        if self.graphs is None:
+            return None
+        program = load_program(self.graphs.document, self.graphs.tensors)
+        if fingerprint_program(program) != self.fingerprint:
+            raise ArchiveError("its graphs are not those that it was written for.")
+        return program
 
 
 def choose_path(filename: str) -> Path:
@@ -60,8 +78,12 @@ def write_program(path: Path, program: SavedProgram) -> None:
         "args": _describe(program.inputs.args),
         "kwargs": _describe(program.inputs.kwargs),
         "rng_state": program.rng_state,
+        "signature": program.signature,
+        "optimizer": program.optimizer,
     }
     blobs = {} if program.model is None else {MODEL_BLOB: program.model}
+    if program.graphs is not None:
+        blobs |= {GRAPH_BLOB: program.graphs.document, CONSTANTS_BLOB: program.graphs.tensors}
     write_archive(path, Archive(KIND, values, program.optimizer_state, blobs))
 
 
@@ -81,7 +103,25 @@ def read_program(filename: str) -> SavedProgram:
         values["rng_state"],
         dict(archive.tensors),
         archive.blobs.get(MODEL_BLOB),
+        values["signature"],
+        values["optimizer"],
+        _find_graphs(archive.blobs),
     )
+
+
+def write_graphs(program: Program) -> SerialProgram | None:
+    """The graphs of a program as data; None if it holds what only this process has."""
+    try:
+        return dump_program(program)
+    except ExportError as error:
+        logger.debug("The file gets no graphs: %s", error)
+        return None
+
+
+def _find_graphs(blobs: Mapping[str, bytes]) -> SerialProgram | None:
+    if GRAPH_BLOB not in blobs or CONSTANTS_BLOB not in blobs:
+        return None
+    return SerialProgram(blobs[GRAPH_BLOB], blobs[CONSTANTS_BLOB])
 
 
 def pickle_objects(**objects: Any) -> bytes:

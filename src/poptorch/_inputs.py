@@ -32,6 +32,8 @@ class InputReader:
 
     def read(self, inputs: BoundInputs) -> BoundInputs:
         """The same inputs, with each tensor as the device takes it."""
+        if inputs.flat:
+            return BoundInputs(inputs.names, tuple(map(self._prepare, inputs.args)), {})
         if any(isinstance(value, dict) for value in inputs.args):
             self._warn_once(
                 "Dicts as inputs only have partial support: their keys are fixed when the model is compiled."
@@ -72,7 +74,8 @@ class InputReader:
         if not leaf.is_contiguous():
             self._warn_once("At least one input tensor is not contiguous: non-contiguous tensors will be converted.")
             leaf = leaf.contiguous()
-        return self._spread_over_groups(leaf.to(_NARROWED.get(leaf.dtype, leaf.dtype)))
+        narrow = _NARROWED.get(leaf.dtype)
+        return self._spread_over_groups(leaf if narrow is None else leaf.to(narrow))
 
     def _spread_over_groups(self, leaf: torch.Tensor) -> torch.Tensor:
         """Give each replica of an input group the group's data."""
@@ -141,7 +144,7 @@ def return_changed_inputs(given: BoundInputs, changed: Mapping[int, torch.Tensor
             "forward changes an input in place, and inputReplicaGrouping gives that input to several replicas: "
             "which replica's change to keep is not defined. Clone the input in forward before changing it."
         )
-    leaves = pytree.tree_leaves((given.args, given.kwargs))
+    leaves = given.list_leaves()
     with torch.no_grad():
         for index, value in changed.items():
             leaves[index].copy_(value)

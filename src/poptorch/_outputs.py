@@ -25,12 +25,20 @@ def _refuse_backward(*args: Any, **kwargs: Any) -> NoReturn:
 def build_outputs(leaves: Sequence[Any], tree: OutputTree) -> Any:
     """Rebuild what forward returned from the results of one call; host values stay as they are."""
     finished = [leaf if index in tree.host_leaves else _finish(leaf) for index, leaf in enumerate(leaves)]
+    spec = tree.spec
+    if spec.is_leaf():
+        return finished[0]
+    if spec.type in (list, tuple) and spec.num_children == len(finished) == spec.num_leaves == spec.num_nodes - 1:
+        return spec.type(finished)  # the usual ones, without a walk over a tree
     return pytree.tree_unflatten(finished, tree.spec)
 
 
 def _finish(leaf: Any) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
-    made = leaf.detach().to(_RETURNED.get(leaf.dtype, leaf.dtype))
+    made = leaf.detach()
+    narrow = _RETURNED.get(leaf.dtype)
+    if narrow is not None:
+        made = made.to(narrow)
     made.backward = _refuse_backward  # type: ignore[method-assign]
     return made

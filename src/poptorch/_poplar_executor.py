@@ -29,7 +29,7 @@ from poptorch._graph_text import export_program, log_program
 from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs, uses_synthetic_data
 from poptorch._inspection import Inspection
 from poptorch._logging import logger
-from poptorch._loss_scaling import FINAL_NAME
+from poptorch._loss_scaling import FINAL_NAME, collect_scales, read_control
 from poptorch._modelled_system import choose_modelled_system
 from poptorch._outputs import build_outputs
 from poptorch._placement import count_ipus_per_replica, settle_program
@@ -120,8 +120,7 @@ class PoplarExecutor(Saving, Inspection):
         """Run the model on the inputs of one call; the first call compiles it."""
         assert self._options.connection_type != ConnectionType.Never, OFFLINE
         _refuse_processes(self._options)
-        prepare_types((args, kwargs))
-        given = bind_inputs(self._signature, args, kwargs)
+        given = self._bind(args, kwargs)
         if self._compiled is None:
             self._compile(given)
         compiled, weights = self._require_compiled()
@@ -135,17 +134,11 @@ class PoplarExecutor(Saving, Inspection):
                 self._optimizer.prepare_run()
             else:
                 weights.upload_if_trained_elsewhere()
-            leaves = pytree.tree_leaves((prepared.args, prepared.kwargs))
+            leaves = prepared.list_leaves()
             synthetic = uses_synthetic_data(self._options)
             result = compiled.executable.run(make_synthetic(leaves) if synthetic else leaves)
         self._host_weights_stale = self._training
-        self._result = replace(
-            result,
-            outputs=(),
-            changed_inputs={},
-            taps=self._collect_taps(result),
-            times=() if synthetic else result.times,
-        )
+        self._result = RunResult((), {}, self._collect_taps(result), () if synthetic else result.times)
         if self._options.log_cycle_count:
             logger.debug("Total number of IPU cycles: %d (modelled)", self.cycleCount())
         if not synthetic:
@@ -156,9 +149,13 @@ class PoplarExecutor(Saving, Inspection):
         """Anchored tensors of one call, with the loss scale if it was automatic and is among them."""
         wanted = self._options.anchored_tensors
         taps = {name: value for name, value in result.taps.items() if name in wanted}
-        if self._optimizer:
-            scale = self._optimizer.finish_run(result.taps, self._options.device_iterations)
-            taps |= {name: scale for name, (tensor, *_) in wanted.items() if tensor == FINAL_NAME}
+        if self._compiled is not None and self._compiled.executable.loss_scale is not None:
+            executable = self._compiled.executable
+            taps |= {
+                name: collect_scales(executable, mode)
+                for name, (tensor, mode, _) in wanted.items()
+                if tensor == FINAL_NAME
+            }
         return taps
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -166,13 +163,19 @@ class PoplarExecutor(Saving, Inspection):
         if self._compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled")
             return
-        prepare_types((args, kwargs))
-        self._compile(bind_inputs(self._signature, args, kwargs))
+        self._compile(self._bind(args, kwargs))
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundInputs:
+        for value in (*args, *kwargs.values()):
+            prepare_types(value)
+        return bind_inputs(self._signature, args, kwargs)
 
     def _compile(self, given: BoundInputs) -> None:
         check_options({**self._options.toDict(), "execution_mode": number_execution_mode(self._options)})
         run_options = replace(
-            build_run_options(self._options, self._training), replica_groups=self._groupings.list_all()
+            build_run_options(self._options, self._training),
+            replica_groups=self._groupings.list_all(),
+            loss_scale_control=read_control(self._options) if self._training else None,
         )
         self._reader.check_batch(given)
         prepared = self._reader.read(given)
@@ -205,8 +208,6 @@ class PoplarExecutor(Saving, Inspection):
 
         def settle(program: Program, chosen: RunOptions) -> RunOptions:
             settled = settle_program(program, chosen, self._options, resolver)
-            if self._optimizer:
-                settled = self._optimizer.scaler.add_taps(program, settled)
             self._reserve(program)
             return settled
 
@@ -224,6 +225,7 @@ class PoplarExecutor(Saving, Inspection):
                 show_progress=self._options.show_compilation_progress_bar,
                 settle=settle,
                 cache_directory=choose_cache_directory(self._options),
+                program=self._restored_program,
             )
 
     def _reserve(self, program: Program) -> None:

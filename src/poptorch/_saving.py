@@ -9,13 +9,15 @@ import inspect
 from typing import Any
 
 from openipu.errors import ArchiveError
+from openipu.graph import Program
+from openipu.graph.fingerprint import fingerprint_program
 from openipu.session import Compiled
-from openipu.session_cache import fingerprint_program
 from poptorch._binding import BoundInputs, bind_inputs
 from poptorch._device_optimizer import DeviceOptimizer
 from poptorch._device_weights import DeviceWeights
-from poptorch._export import SavedProgram, choose_path, pickle_objects, read_program, write_program
+from poptorch._export import SavedProgram, choose_path, pickle_objects, read_program, write_graphs, write_program
 from poptorch._logging import logger
+from poptorch._model_signature import sign_model
 from poptorch.enums import ConnectionType
 from poptorch.errors import Error, createPoptorchError, translate_errors
 from poptorch.options import Options
@@ -30,6 +32,7 @@ class Saving:
     _options: Options
     _signature: inspect.Signature
     _training: bool
+    _restored_program: Program | None = None  # what is compiled instead of capturing the model
 
     def _require_compiled(self) -> tuple[Compiled, DeviceWeights]:
         raise NotImplementedError
@@ -82,8 +85,14 @@ class Saving:
             rng_state=self.rng_state if save_rng_state and not offline else None,
             optimizer_state={} if offline else compiled.executable.state,
             model=self._pickle_model() if export_model else None,
+            signature=sign_model(self._model),
+            optimizer=self._describe_optimizer(),
+            graphs=write_graphs(compiled.program),
         )
         write_program(choose_path(filename), program)
+
+    def _describe_optimizer(self) -> str | None:
+        return repr(self._optimizer.describe()) if self._optimizer else None
 
     def _pickle_model(self) -> bytes:
         optimizer = self._optimizer.optimizer if self._optimizer else None
@@ -104,7 +113,14 @@ class Saving:
             given = bind_inputs(self._signature, saved.inputs.args, saved.inputs.kwargs)
         except (AssertionError, Error) as error:
             raise ArchiveError(f"it was compiled from another model ({error}).") from error
-        self._compile(given)
+        # A model that differs, or might, is captured: then the fingerprints tell.
+        known = saved.signature is not None and saved.signature == sign_model(self._model)
+        if known and saved.optimizer == self._describe_optimizer():
+            self._restored_program = saved.read_graphs()
+        try:
+            self._compile(given)
+        finally:
+            self._restored_program = None
         compiled, _ = self._require_compiled()
         if fingerprint_program(compiled.program) != saved.fingerprint:
             self.destroy()

@@ -1,4 +1,4 @@
-"""Matmuls, convolutions, attention and recurrent layers: what the table asks of the planner."""
+"""Matmuls, convolutions and attention: what the table asks of the planner."""
 
 from __future__ import annotations
 
@@ -124,18 +124,3 @@ def test_attention_writes_its_scores_out(bow: CostContext) -> None:
     assert cost.scratch_bytes_per_tile >= 64  # 2 x 4 x 64 x 64 scores of two bytes: 64 bytes a tile at least
     masked = cost_op(attention(causal=True), bow)
     assert len(masked.steps) == len(cost.steps) + 1
-
-
-def test_a_recurrent_layer_repeats_its_small_matmul_for_each_time_step(bow: CostContext) -> None:
-    def layer(steps: int) -> OpSite:
-        source, result, state = Operand((steps, 8, 32), F32), Operand((steps, 8, 64), F32), Operand((8, 64), F32)
-        weights = (Operand((256, 32), F32), Operand((256, 64), F32), Operand((256,), F32), Operand((256,), F32))
-        args = (source, *weights, state, state, False, [], 2, 64, 1, True, False, False, True)
-        return OpSite("aten.mkldnn_rnn_layer.default", args, {}, (result, state, state))
-
-    small = cost_matmul(batches=1, rows=8, inner=64, columns=256, half=False, context=bow)
-    for steps in (10, 20):
-        cost = cost_op(layer(steps), bow)
-        repeated = [step for step in cost.steps if step.repeats >= steps]
-        assert [step.repeats for step in repeated if "LstmCell" in step.vertex] == [steps]
-        assert len(repeated) == len(small.steps) + 1  # and the gates

@@ -188,33 +188,7 @@ def parts(n: int) -> list[torch.Tensor]:
 def hand_made_sites(n: int) -> list[OpSite]:
     """Ops that meta tensors or this build of PyTorch do not reach."""
     heads, rows, scalar = Operand((2, 4, 16 * n, 8), torch.float16), Operand((64, 64 * n), torch.float32), 0.5
-    cell = Operand((4 * n, 2, 8), torch.float32)
-    gate_weights, bias, state = (
-        Operand((64, 8), torch.float32),
-        Operand((64,), torch.float32),
-        Operand((2, 16), torch.float32),
-    )
     sums = Operand((2, 4, 16 * n), torch.float32)
-    forward = (
-        cell,
-        gate_weights,
-        gate_weights,
-        bias,
-        bias,
-        state,
-        state,
-        False,
-        [],
-        2,
-        16,
-        1,
-        True,
-        False,
-        False,
-        True,
-    )
-    backward = (cell, gate_weights, gate_weights, bias, bias, state, state, cell, state, state, cell, state, state)
-    backward += (False, 2, 16, 1, True, True, False, [], False, bias)
     tensors = [rows, rows]
     batch = Operand((4 * n, 8, 16, 16), torch.float32)
     channel = Operand((8,), torch.float32)
@@ -246,8 +220,7 @@ def hand_made_sites(n: int) -> list[OpSite]:
             {},
             (heads, heads, heads),
         ),
-        OpSite("aten.mkldnn_rnn_layer.default", forward, {}, (Operand((4 * n, 2, 16), torch.float32), state, state)),
-        OpSite("aten.mkldnn_rnn_layer_backward.default", backward, {}, (cell, gate_weights, bias, state, state)),
+        *make_recurrent_sites(n),
         *(
             OpSite(f"aten._fused_{name}_.default", (tensors, tensors, tensors), {"lr": scalar}, ())
             for name in ("sgd", "adam", "adamw")
@@ -278,6 +251,24 @@ def hand_made_sites(n: int) -> list[OpSite]:
         OpSite("aten.square.default", (rows,), {}, (rows,)),
         OpSite("aten.mish_backward.default", (rows, rows), {}, (rows,)),
     ]
+
+
+def make_recurrent_sites(n: int) -> list[OpSite]:
+    """Layers of 16 units over 4 n steps of 8 features."""
+    source, output, saved = (Operand((4 * n, 2, width), torch.float32) for width in (8, 16, 64))
+    state, bias = Operand((2, 16), torch.float32), Operand((64,), torch.float32)
+    weights = (Operand((64, 8), torch.float32), Operand((64, 16), torch.float32))
+    gradients = (source, state, *weights, bias)
+    sites = []
+    for name, states, kept, flags in (("lstm", 2, 2, ()), ("gru", 1, 1, ()), ("rnn", 1, 0, (True,))):
+        operands = (source, *[state] * states, *weights)
+        biases = (bias, None) if name == "gru" else (bias,)
+        last = (*flags, False) if name == "rnn" else (False, True)
+        results = (output, *[state] * states, *[saved] * kept)
+        sites.append(OpSite(f"openipu.{name}_layer.default", (*operands, *biases, *last), {}, results))
+        backward = (output, *[None] * states, *operands, output, *[saved] * kept, *flags, False, True)
+        sites.append(OpSite(f"openipu.{name}_layer_backward.default", backward, {}, gradients))
+    return sites
 
 
 def find_row(op: str) -> str:

@@ -1,12 +1,17 @@
 """save, load, loadExecutable, and the executable cache."""
 
 import json
+import subprocess
+import sys
 import zipfile
 
 import pytest
 import torch
 
 import poptorch
+from openipu import session, session_cache
+from openipu.capture import capture_program
+from openipu.store import open_store
 
 
 class Classifier(torch.nn.Module):
@@ -109,10 +114,144 @@ def test_another_model_version_or_file_is_refused(tmp_path):
 def test_only_an_exported_model_puts_a_pickle_into_the_file(tmp_path):
     file = tmp_path / "model.poptorch"
     make_trainer().compileAndExport(str(file), INPUT, LABEL, export_model=False)
-    assert set(zipfile.ZipFile(file).namelist()) == {"metadata.json", "tensors.pt"}
+    names = {"metadata.json", "tensors.bin", "program.json", "program.bin"}
+    assert set(zipfile.ZipFile(file).namelist()) == names
 
 
-def test_the_cache_has_one_file_for_each_distinct_program(tmp_path):
+class Dropped(Classifier):
+    """The same weights and the same modules, but other maths."""
+
+    def forward(self, x, label=None):
+        return super().forward(x * 2, label)
+
+
+@pytest.fixture
+def captures(monkeypatch):
+    """Names of programs, one for each capture."""
+    captured = []
+
+    def count(*args, **kwargs):
+        captured.append(kwargs["name"])
+        return capture_program(*args, **kwargs)
+
+    monkeypatch.setattr(session, "capture_program", count)
+    return captured
+
+
+def test_loading_captures_nothing(tmp_path, captures):
+    file = str(tmp_path / "model.poptorch")
+    trainer = make_trainer()
+    trainer.compileAndExport(file, INPUT, LABEL)
+    _, expected = trainer(INPUT, LABEL)
+    trainer.destroy()
+    assert captures == ["training"]
+    _, loss = poptorch.load(file)(INPUT, LABEL)
+    second = make_trainer()
+    second.loadExecutable(file)
+    _, again = second(INPUT, LABEL)
+    assert captures == ["training"]
+    assert torch.equal(loss, expected)
+    assert torch.equal(again, expected)
+
+
+def test_a_model_that_may_have_changed_is_captured_and_compared(tmp_path, captures):
+    file = str(tmp_path / "model.poptorch")
+    poptorch.inferenceModel(Classifier().eval(), quiet()).compileAndExport(file, INPUT, export_model=False)
+    with pytest.raises(poptorch.Error, match="compiled from another model"):
+        poptorch.inferenceModel(Dropped().eval(), quiet()).loadExecutable(file)
+    changed = Classifier().eval()
+    changed.dropout.p = 0.1  # no part of an evaluation: other settings, the same program
+    poptorch.inferenceModel(changed, quiet()).loadExecutable(file)
+    assert len(captures) == 3
+    with pytest.raises(poptorch.Error, match="compiled from another model"):
+        poptorch.inferenceModel(Classifier(), quiet()).loadExecutable(file)  # dropout acts
+
+
+def test_options_that_change_the_micro_batch_are_refused(tmp_path):
+    file = str(tmp_path / "model.poptorch")
+    poptorch.inferenceModel(Classifier().eval(), quiet()).compileAndExport(file, INPUT, export_model=False)
+    other = poptorch.inferenceModel(Classifier().eval(), quiet().deviceIterations(2))
+    with pytest.raises(poptorch.Error, match=r"was compiled for input x with \(2, 4\)"):
+        other.loadExecutable(file)
+
+
+def test_a_program_with_a_function_of_the_host_is_captured_again(tmp_path, captures, capsys):
+    class Printing(Classifier):
+        def forward(self, x):
+            return super().forward(poptorch.ipu_print_tensor(x, "seen"))
+
+    file = str(tmp_path / "model.poptorch")
+    poptorch.inferenceModel(Printing().eval(), quiet()).compileAndExport(file, INPUT, export_model=False)
+    assert "program.json" not in zipfile.ZipFile(file).namelist()
+    model = poptorch.inferenceModel(Printing().eval(), quiet())
+    model.loadExecutable(file)
+    assert len(captures) == 2
+    model(INPUT)
+    assert "seen" in capsys.readouterr().err
+
+
+def test_a_file_that_was_tampered_with_runs_nothing(tmp_path):
+    file = tmp_path / "model.poptorch"
+    poptorch.inferenceModel(Classifier().eval(), quiet()).compileAndExport(str(file), INPUT, export_model=False)
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    graph = parts["program.json"]
+    for before, after in ((b"aten::addmm", b"aten::save"), (b'"addmm', b'"eval(1)'), (b'"placeholder"', b'"call"')):
+        assert before in graph
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, content in {**parts, "program.json": graph.replace(before, after)}.items():
+                archive.writestr(name, content)
+        with pytest.raises(poptorch.Error, match="Invalid file"):
+            poptorch.inferenceModel(Classifier().eval(), quiet()).loadExecutable(str(file))
+
+
+def test_a_file_works_in_another_process_in_another_directory(tmp_path):
+    (tmp_path / "first").mkdir()
+    source = tmp_path / "first" / "scaled.py"
+    source.write_text(
+        "import torch\n"
+        "class Scaled(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.weight = torch.nn.Parameter(torch.tensor(3.0))\n"
+        "    def forward(self, x):\n"
+        "        return x * self.weight\n"
+    )
+    script = (
+        "import sys, torch, poptorch\n"
+        "from openipu import session\n"
+        "from scaled import Scaled\n"
+        "options = poptorch.Options().showCompilationProgressBar(False)\n"
+        "model = poptorch.inferenceModel(Scaled(), options)\n"
+        "if sys.argv[1] == 'write':\n"
+        "    model.compileAndExport('model.poptorch', torch.ones(2))\n"
+        "else:\n"
+        "    session.capture_program = None\n"
+        "    print(poptorch.load('model.poptorch')(torch.ones(2)).tolist())\n"
+    )
+    for action, folder in (("write", "first"), ("read", "second")):
+        if action == "read":
+            (tmp_path / "first").rename(tmp_path / "second")
+        done = subprocess.run(
+            [sys.executable, "-c", script, action], cwd=tmp_path / folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "[3.0, 3.0]\n"
+
+
+def test_a_warm_start_from_the_cache_does_not_plan_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("POPTORCH_CACHE_DIR", str(tmp_path))  # as the option would
+    cycles = []
+    for _ in range(2):
+        model = poptorch.inferenceModel(Classifier().eval(), quiet().logCycleCount(True))
+        model(INPUT)
+        cycles.append(model.cycleCount())
+        monkeypatch.setattr(session_cache, "plan_program", None)
+    assert cycles[0] == cycles[1] > 0
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_cache_has_one_entry_for_each_distinct_program(tmp_path):
     def compile_for(shape, **settings):
         options = quiet().enableExecutableCaching(str(tmp_path))
         for setter, value in settings.items():
@@ -126,10 +265,13 @@ def test_the_cache_has_one_file_for_each_distinct_program(tmp_path):
     assert compile_for((4, 4), deviceIterations=2) == 3
 
 
-def test_a_damaged_cache_file_is_written_again(tmp_path):
+def test_a_damaged_cache_entry_is_written_again(tmp_path):
     options = quiet().enableExecutableCaching(str(tmp_path))
     poptorch.inferenceModel(Classifier().eval(), options).compile(INPUT)
-    (file,) = tmp_path.iterdir()
-    file.write_text("damaged")
+    (entry,) = tmp_path.iterdir()
+    for file in entry.iterdir():
+        file.write_text("damaged")
     poptorch.inferenceModel(Classifier().eval(), options).compile(INPUT)
-    assert zipfile.is_zipfile(file)
+    assert tmp_path / entry.name == entry
+    assert open_store(tmp_path).verify() == ()
+    assert len(open_store(tmp_path).list()) == 1

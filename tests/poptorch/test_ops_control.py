@@ -194,7 +194,7 @@ def test_the_compiled_tier_says_that_it_leaves_loops_to_the_instant_one():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert compiled.executable.compile() is Tier.INSTANT
-    assert "loops, branches or functions of the host" in str(caught[0].message)
+    assert "loops, branches and functions of the host" in str(caught[0].message)
     assert compiled.executable.run([torch.ones(2)]).outputs[0].tolist() == [3.0, 3.0]
 
 

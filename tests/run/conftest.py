@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,8 @@ from openipu.graph import (
     RunOptions,
 )
 from openipu.run import Executable, split_micro_batch
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the helpers beside the tests
 
 BuildProgram = Callable[..., Program]
 
@@ -59,6 +63,10 @@ def build_program() -> BuildProgram:
         examples = [value for _, _, value, _ in named]
         module = make_fx(function, tracing_mode="fake")(*examples)
         results = function(*examples)
+        for node in module.graph.nodes:  # capture leaves meta tensors, not fake ones
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                value = node.meta["val"]
+                node.meta["val"] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
         placeholders = module.graph.find_nodes(op="placeholder")
         graph_inputs = tuple(
             GraphInput(node.name, kind, name, tuple(value.shape), value.dtype, index)

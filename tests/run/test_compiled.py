@@ -1,11 +1,19 @@
-"""The compiled tier gives the results of the instant one, and steps back to it where it cannot compile."""
+"""The compiled tier gives the results of the instant one, is kept for other runs, and steps back where it must."""
+
+import json
+import shutil
+import time
 
 import pytest
 import torch
 from torch import nn
 
 from openipu.graph import OutputKind, RunOptions, Tier
-from openipu.run import Executable, compiled
+from openipu.run import Executable, tiers
+from openipu.run.native import NativeBuild, NotCompiledError
+from openipu.store import open_store
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 
 
 class Net(nn.Module):
@@ -15,7 +23,8 @@ class Net(nn.Module):
         self.first, self.norm, self.second = nn.Linear(6, 16, bias=False), nn.BatchNorm1d(16), nn.Linear(16, 3)
 
     def forward(self, x, labels):
-        return nn.functional.cross_entropy(self.second(self.norm(self.first(x)).relu()), labels)
+        hidden = nn.functional.dropout(self.norm(self.first(x)).relu(), 0.3)
+        return nn.functional.cross_entropy(self.second(hidden), labels)
 
 
 def make_data(count):
@@ -23,20 +32,21 @@ def make_data(count):
     return torch.randn(count, 6, generator=generator), torch.randint(0, 3, (count,), generator=generator)
 
 
-def train(start_training, tier, **options):
+def train(start_training, tier, runs=4, **options):
     torch.manual_seed(0)
     model = Net()
-    settings = RunOptions(training=True, tier=tier, **options)
+    settings = RunOptions(training=True, tier=tier, random_seed=7, **options)
     leaves = make_data(4 * settings.micro_batches)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     trained = start_training(model, optimizer, leaves, settings)
-    losses = [trained.executable.run(leaves).outputs[0] for _ in range(4)]
+    losses = [trained.executable.run(leaves).outputs[0] for _ in range(runs)]
     return trained, torch.stack(losses)
 
 
+@needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_a_compiled_step_equals_an_instant_one(start_training, accumulation):
+def test_a_compiled_step_equals_an_instant_one_dropout_included(start_training, accumulation):
     instant, expected = train(start_training, Tier.INSTANT, device_iterations=2, gradient_accumulation=accumulation)
     other, losses = train(start_training, Tier.COMPILED, device_iterations=2, gradient_accumulation=accumulation)
     assert other.executable.tier is Tier.COMPILED
@@ -48,6 +58,35 @@ def test_a_compiled_step_equals_an_instant_one(start_training, accumulation):
         torch.testing.assert_close(value, weights[name], atol=1e-5, rtol=1e-5)
 
 
+@needs_compiler
+@pytest.mark.slow
+def test_the_same_seed_and_tier_give_the_same_bits_and_nothing_is_compiled_twice(start_training, monkeypatch):
+    first, losses = train(start_training, Tier.COMPILED)
+    entries = {entry.key for entry in open_store().list()}
+    again, same = train(start_training, Tier.COMPILED)
+    assert torch.equal(losses, same)
+    assert {entry.key for entry in open_store().list()} == entries
+    weights = first.read_weights()
+    assert all(torch.equal(value, weights[name]) for name, value in again.read_weights().items())
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_state_that_is_loaded_reaches_the_compiled_step(start_training):
+    trained, _ = train(start_training, Tier.COMPILED, runs=3)
+    saved, weights = trained.executable.state, trained.read_weights()
+    other, _ = train(start_training, Tier.COMPILED, runs=1)
+    other.executable.load_state(saved)
+    other.executable.load_weights(weights, {**dict(trained.model.named_buffers())})
+    trained.read_weights()
+    assert other.executable.state["step:second.bias"].item() == 3
+    leaves = make_data(4)
+    other.executable.run(leaves)
+    assert other.executable.state["step:second.bias"].item() == 4
+    assert other.executable.state["step:first.weight"].item() == 4
+
+
+@needs_compiler
 @pytest.mark.slow
 def test_compiled_inference_keeps_buffers_and_can_be_prepared(build_program):
     program = build_program(
@@ -62,14 +101,82 @@ def test_compiled_inference_keeps_buffers_and_can_be_prepared(build_program):
     assert executable.run([torch.zeros(3)]).outputs[0].tolist() == [0, 1, 2]
 
 
-def test_what_cannot_be_compiled_runs_in_the_instant_tier_with_one_warning(start_training, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("no compiler found\nlong details")
+@needs_compiler
+@pytest.mark.slow
+def test_auto_answers_at_once_and_takes_the_compiled_step_over_when_it_is_there(start_training, monkeypatch):
+    monkeypatch.setenv(tiers.PATIENCE_VARIABLE, "0")
+    monkeypatch.setattr(tiers, "_JUDGED_SPEED", float("inf"))  # so small a step may be slower compiled
+    _, expected = train(start_training, Tier.INSTANT, runs=1)
+    trained, losses = train(start_training, Tier.AUTO, runs=1)
+    assert trained.executable.tier is Tier.INSTANT
+    assert torch.equal(losses, expected)
+    leaves, deadline = make_data(4), time.monotonic() + 240
+    while trained.executable.tier is Tier.INSTANT and time.monotonic() < deadline:
+        trained.executable.run(leaves)
+        time.sleep(0.01)
+    assert trained.executable.tier is Tier.COMPILED
+    runs = int(trained.executable.state["step:second.bias"].item())
+    _, pinned = train(start_training, Tier.INSTANT, runs=runs + 3)
+    later = torch.stack([trained.executable.run(leaves).outputs[0] for _ in range(3)])
+    torch.testing.assert_close(later, pinned[-3:], atol=1e-3, rtol=1e-3)
 
-    monkeypatch.setattr(compiled, "_compile", fail)
-    with pytest.warns(UserWarning, match=r"Net could not be compiled.*RuntimeError: no compiler found\)") as caught:
+
+def test_auto_goes_back_where_the_compiled_step_is_slower(start_training, monkeypatch):
+    trained, _ = train(start_training, Tier.AUTO, runs=1)
+    chooser = trained.executable._tiers
+    chooser._patience, chooser._instant_seconds, chooser._native = 0.0, 1e-3, _FakeNative()
+    for _ in range(8):
+        chooser.note_run(2e-3)
+    assert chooser._native is None
+    assert trained.executable.tier is Tier.INSTANT
+    assert _FakeNative.said == {"slower than instant": True}
+
+
+class _FakeNative:
+    said = None
+
+    def describe(self, facts):
+        type(self).said = facts
+
+
+def test_what_cannot_be_compiled_runs_in_the_instant_tier_with_one_warning(start_training, monkeypatch, tmp_path):
+    def fail(self):
+        raise NotCompiledError("no compiler found")
+
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(NativeBuild, "__init__", lambda self, job, background: None)
+    monkeypatch.setattr(NativeBuild, "finish", fail)
+    with pytest.warns(UserWarning, match=r"Net could not be compiled.*\(no compiler found\)") as caught:
         trained, losses = train(start_training, Tier.COMPILED)
     assert len(caught) == 1
     assert trained.executable.tier is Tier.INSTANT
     _, expected = train(start_training, Tier.INSTANT)
     assert torch.equal(losses, expected)
+
+
+def test_the_compiler_process_says_why_it_failed(start_training, monkeypatch):
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    trained, _ = train(start_training, Tier.INSTANT, runs=1)
+    job = trained.executable._tiers._write_job()
+    broken = json.loads(json.dumps(job.content))
+    broken["units"][0]["graph"][-1] = ["no_such_operator.default", [], {}]
+    build = NativeBuild(type(job)(job.key[::-1], broken), background=False)
+    with pytest.raises(NotCompiledError, match=r"no_such_operator"):
+        build.finish()
+    assert build.done
+
+
+def test_a_compiler_that_is_not_waited_for_ends_with_the_program(start_training):
+    trained, _ = train(start_training, Tier.INSTANT, runs=1)
+    build = NativeBuild(trained.executable._tiers._write_job(), background=True)
+    assert not build.done
+    build.stop()
+    assert build.done
+
+
+def test_a_number_of_seconds_that_is_none_is_refused(start_training, monkeypatch):
+    from openipu.errors import OptionError
+
+    monkeypatch.setenv(tiers.PATIENCE_VARIABLE, "soon")
+    with pytest.raises(OptionError, match=r"OPENIPU_COMPILE_AFTER is 'soon'"):
+        train(start_training, Tier.AUTO)

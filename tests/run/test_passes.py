@@ -100,7 +100,7 @@ def test_element_wise_operators_are_told_from_others():
     assert answers == {"aten.mul.Tensor": True, "aten.sum.default": False}
 
 
-@pytest.mark.parametrize("operation", FUNCTIONS, ids=str)
+@pytest.mark.parametrize("operation", [call for call in FUNCTIONS if call.namespace == "aten"], ids=str)
 def test_a_fast_call_is_the_operator_of_the_same_name(operation):
     assert FUNCTIONS[operation].__name__ == operation._schema.name.removeprefix("aten::")
 
@@ -108,7 +108,7 @@ def test_a_fast_call_is_the_operator_of_the_same_name(operation):
 @pytest.mark.parametrize("operation", METHODS, ids=str)
 def test_a_fast_method_exists(operation):
     name = operation._schema.name.removeprefix("aten::")
-    assert METHODS[operation] == {"_unsafe_view": "view"}.get(name, name)
+    assert METHODS[operation] == {"view": "reshape", "_unsafe_view": "reshape"}.get(name, name)
     assert hasattr(torch.Tensor, METHODS[operation])
 
 

@@ -15,7 +15,8 @@ def _nobody_wishes(monkeypatch):
 
 
 def test_options_decide_when_nobody_wishes():
-    assert choose_tier(RunOptions()).tier is Tier.INSTANT
+    assert choose_tier(RunOptions()).tier is Tier.AUTO
+    assert choose_tier(RunOptions(tier=Tier.INSTANT)).tier is Tier.INSTANT
 
 
 def test_the_environment_decides_over_options_and_the_command_line_over_both(monkeypatch):
@@ -27,5 +28,5 @@ def test_the_environment_decides_over_options_and_the_command_line_over_both(mon
 
 def test_an_unknown_tier_is_refused_with_those_there_are(monkeypatch):
     monkeypatch.setenv(TIER_VARIABLE, "fast")
-    with pytest.raises(OptionError, match=r"'fast' is unknown.*instant or compiled"):
+    with pytest.raises(OptionError, match=r"'fast' is unknown.*auto or instant or compiled"):
         choose_tier(RunOptions())

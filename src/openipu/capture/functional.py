@@ -18,6 +18,7 @@ from openipu.capture.calls import resolve_calls
 from openipu.capture.failures import locate
 from openipu.capture.recorder import CPU, META, Recorder
 from openipu.capture.rewriting import rewrite_mutations
+from openipu.capture.torch_private import make_graph_module
 from openipu.errors import CaptureError
 from openipu.graph import NOTE, Note, note_of
 
@@ -50,19 +51,27 @@ def finish_graph(functional: FunctionalGraph, outputs: tuple[fx.Node, ...]) -> f
     graph = functional.graph
     graph.output(outputs)
     resolve_calls(graph)
-    graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
+    for node in reversed(graph.nodes):
+        if not node.users and node.op not in ("placeholder", "output"):
+            graph.erase_node(node)
     for node in graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            node.meta["val"] = value.detach()
+            node.meta["val"] = _forget_history(value)
         elif isinstance(value, list | tuple):
-            node.meta["val"] = tuple(item.detach() if isinstance(item, torch.Tensor) else item for item in value)
+            node.meta["val"] = tuple(_forget_history(item) for item in value)
         if node.target is _RANDOM_FROM:
             _respell_random(node)
         if node.kwargs.get("device") is not None:
             node.kwargs = {**node.kwargs, "device": CPU}
     graph.lint()
-    return fx.GraphModule(nn.Module(), graph)
+    return make_graph_module(graph)
+
+
+def _forget_history(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and (value.requires_grad or value._is_view()):
+        return value.detach()
+    return value
 
 
 def _respell_random(node: fx.Node) -> None:

@@ -1,13 +1,15 @@
-"""Layers whose weights have another float format than what flows through them.
+"""Operands with different float formats.
 
-In: a call of a layer function. Out: the same call with its weights in the format of the activations: that is the format
-an IPU computes the layer in, and the format of its result. Gradients of the weights come back in the weights' own
-format, so float32 weights can be trained through half-precision activations.
+In: a call of a function. Out: for a layer, the same call with its weights in the format of the activations: that is the
+format an IPU computes the layer in, and the format of its result. Gradients of the weights come back in the weights'
+own format, so float32 weights can be trained through half-precision activations. For a matrix product, the same call
+with all operands in the widest format among them, as PyTorch has it for element-wise operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -27,9 +29,22 @@ _WEIGHT_POSITIONS: dict[Callable[..., Any], int] = {  # the bias stands behind t
 # Norms of half-precision activations take float32 weights as they are, and use all of their precision.
 _NORMS = frozenset({F.layer_norm, F.group_norm, F.batch_norm, F.instance_norm})
 
+_T = torch.Tensor
+_PRODUCTS: frozenset[Any] = frozenset(
+    {
+        *(torch.addbmm, torch.addmm, torch.addmv, torch.addr, torch.baddbmm, torch.bmm, torch.chain_matmul),
+        *(torch.dot, torch.einsum, torch.ger, torch.inner, torch.linalg.multi_dot, torch.linalg.vecdot, torch.matmul),
+        *(torch.linalg.matmul, torch.mm, torch.mv, torch.outer, torch.tensordot, torch.vdot),
+        *(F.scaled_dot_product_attention, _T.__matmul__, _T.__rmatmul__, _T.addbmm, _T.addmm, _T.addmv, _T.addr),
+        *(_T.baddbmm, _T.bmm, _T.dot, _T.ger, _T.inner, _T.matmul, _T.mm, _T.mv, _T.outer, _T.vdot),
+    }
+)
+
 
 def align_weights(func: Any, args: list[Any], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments with all weights in the dtype of the activations."""
+    """Arguments with all weights in the dtype of the activations, or all operands of a product in one."""
+    if func in _PRODUCTS:
+        return _align_operands(args, keywords)
     first = _WEIGHT_POSITIONS.get(func)
     if first is None:
         return args, keywords
@@ -44,6 +59,32 @@ def align_weights(func: Any, args: list[Any], keywords: dict[str, Any]) -> tuple
         for position, value in enumerate(args)
     ]
     return aligned, {name: _align(value, dtype) if name in _NAMES else value for name, value in keywords.items()}
+
+
+def _align_operands(args: list[Any], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Operands in the widest format among them."""
+    operands = [value for value in _list_tensors((*args, *keywords.values())) if value.is_floating_point()]
+    formats = {value.dtype for value in operands}
+    if len(formats) < 2:
+        return args, keywords
+    widest = functools.reduce(torch.promote_types, formats)
+    return [_align_all(value, widest) for value in args], {
+        name: _align_all(value, widest) for name, value in keywords.items()
+    }
+
+
+def _list_tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _list_tensors(value)
+
+
+def _align_all(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, list | tuple):
+        return [_align_all(item, dtype) for item in value]
+    return _align(value, dtype)
 
 
 def _align(value: Any, dtype: torch.dtype) -> Any:

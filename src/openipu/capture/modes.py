@@ -21,6 +21,7 @@ from openipu.capture.losses import LOSS_FUNCTIONS
 from openipu.capture.mixed_precision import align_weights
 from openipu.capture.python_functions import find_open_twin
 from openipu.capture.recorder import CPU, META
+from openipu.capture.recurrent import RECURRENT_FUNCTIONS, call_recurrent
 from openipu.capture.substitutes import check_one_hot, compute_in_float, count_bins
 from openipu.errors import CaptureError
 
@@ -93,6 +94,7 @@ class IpuMode(TorchFunctionMode):
             _T.get_device: self._number_device,
             _T.new_tensor: self._copy_data,
             torch.normal: self._draw_normal,
+            **dict.fromkeys(RECURRENT_FUNCTIONS, call_recurrent),
             **dict.fromkeys(_FACTORIES, self._make),
             **dict.fromkeys(_LIKE_FACTORIES, self._make_like),
             **dict.fromkeys(_DATA_FACTORIES, self._make_from_data),

@@ -49,6 +49,7 @@ from openipu.graph import (
     Program,
     note_of,
 )
+from openipu.graph.collection import pause_collection
 
 _WRITTEN_KINDS = {
     InputKind.BUFFER: OutputKind.BUFFER,
@@ -74,7 +75,7 @@ def capture_program(
     _check_training(root, training, optimizer)
     # The model and some flags of torch are changed for the while: one capture at a time, whatever thread it is in.
     # Tensors made in inference mode could not be differentiated.
-    with _capture_lock, torch.inference_mode(False):
+    with _capture_lock, pause_collection(), torch.inference_mode(False):
         return _capture(model, root, tuple(args), kwargs, optimizer if training else None, name)
 
 

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from openipu.capture import failures
 from openipu.capture.formats import find_device_dtype, narrow_arguments
 from openipu.capture.lines import find_user_line, quote_line
+from openipu.capture.pointwise import make_pointwise_result
 from openipu.capture.substitutes import make_ctc_results
 from openipu.capture.torch_private import TorchDispatchMode, bypass_function_modes, pause_recording, storage_key
 from openipu.errors import InternalError
@@ -256,6 +257,9 @@ def _show_batch_norm_mutation(func: Any, args: tuple[Any, ...]) -> tuple[Any, tu
 
 def _run_on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Shapes of the results. An op without a meta kernel is run once on zeros of the host."""
+    obvious = make_pointwise_result(func, args, kwargs)
+    if obvious is not None:
+        return obvious
     if func in _CTC:
         return make_ctc_results(func, args)
     try:

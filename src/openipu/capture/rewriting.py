@@ -83,8 +83,9 @@ def rewrite_mutations(graph: fx.Graph, results: tuple[fx.Node, ...]) -> Rewritte
 
     for node in nodes:
         targets = find_written(node.target, node.args, node.kwargs) if _is_mutable(node) else []
-        node.args = fx.map_arg(node.args, read_latest)
-        node.kwargs = fx.map_arg(node.kwargs, read_latest)
+        if any(source in owners for source in node.all_input_nodes):
+            node.args = fx.map_arg(node.args, read_latest)
+            node.kwargs = fx.map_arg(node.kwargs, read_latest)
         if node.target is _BATCH_NORM:
             _rewrite_batch_norm(graph, node, [owners[target] for target in targets])
         elif targets:

@@ -14,8 +14,10 @@ from typing import Any, cast
 
 import torch
 import torch.utils.checkpoint as checkpoint
+from torch import fx
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "OpOverload",
     "TorchDispatchMode",
     "bypass_function_modes",
+    "make_graph_module",
     "pause_recording",
     "pose_as_compiling",
     "provide_ipu_device_module",
@@ -46,6 +49,12 @@ def bypass_function_modes() -> AbstractContextManager[None]:
 def pause_recording() -> AbstractContextManager[None]:
     """Inside, ops run without being dispatched to any mode."""
     return cast("AbstractContextManager[None]", _disable_current_modes())
+
+
+def make_graph_module(graph: fx.Graph) -> fx.GraphModule:
+    """The graph as a module whose Python code is written when somebody calls it: a program's graphs are only read."""
+    module: fx.GraphModule = _LazyGraphModule(torch.nn.Module(), graph)
+    return module
 
 
 def read_next_sequence() -> int:

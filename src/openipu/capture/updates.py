@@ -61,6 +61,8 @@ def capture_update(spec: OptimizerSpec, trained: Mapping[str, TrainedParameter])
         gradients = tracer.unscale_gradients()
         if spec.max_grad_norm is not None and gradients:
             gradients = _clip(gradients, spec.max_grad_norm, tracer.enter_module)
+        if spec.max_grad_value is not None:
+            gradients = _limit(gradients, spec.max_grad_value, tracer.enter_module)
         for index, members in enumerate(groups):
             if members:
                 tracer.update_group(index, members, gradients)
@@ -201,3 +203,14 @@ def _clip(
         enter_module(name)
         clipped[name] = gradient * factor.to(gradient.dtype)
     return clipped
+
+
+def _limit(
+    gradients: Mapping[str, torch.Tensor], size: float, enter_module: Callable[[str], None]
+) -> dict[str, torch.Tensor]:
+    """As `torch.nn.utils.clip_grad_value_`."""
+    limited = {}
+    for name, gradient in gradients.items():
+        enter_module(name)
+        limited[name] = torch.clamp(gradient, -size, size)
+    return limited

@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from openipu import __version__
 from openipu.cli.front_ends import probe_front_ends
 from openipu.errors import OpenIpuError
 from openipu.machine import DEFAULT_SYSTEM, SYSTEM_VARIABLE, resolve_system
+from openipu.store import DIRECTORY_VARIABLE, choose_directory, explain_exposure
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 13)
@@ -25,7 +25,7 @@ OPTIONAL_PACKAGES = {
     "lightning": "only for your own Lightning scripts",
     "scikit-learn": "data of the examples; pip install scikit-learn",
 }
-CACHE_VARIABLE = "XDG_CACHE_HOME"
+CACHE_VARIABLE = DIRECTORY_VARIABLE
 
 
 class State(StrEnum):
@@ -111,7 +111,7 @@ def check_compiler() -> Check:
 
 
 def check_cache() -> Check:
-    directory = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache")
+    directory = choose_directory()
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=existing):
@@ -119,6 +119,10 @@ def check_cache() -> Check:
     except OSError as error:
         finding = f"{directory} is not writable ({error.strerror}): nothing is kept between processes"
         return Check("cache", State.ABSENT, finding, f"set {CACHE_VARIABLE} to a directory that you can write")
+    reason = explain_exposure(directory) if directory.exists() else None
+    if reason:
+        finding = f"native code is neither kept nor loaded: {reason}"
+        return Check("cache", State.ABSENT, finding, f"set {CACHE_VARIABLE} to a directory of your own")
     return Check("cache", State.GOOD, f"{directory} is writable")
 
 

@@ -21,6 +21,7 @@ examples
   openipu plan examples/plan_models.py:bert_base   cost and memory of a model, without weights, without running
   openipu report out/training                      write the HTML report of a profile
   openipu systems bow-2000                         every figure of a machine, with its source
+  openipu cache prune --older-than 30d             make room: remove compiled programs that nobody uses
   openipu doctor                                   what works here, and what to do about the rest
 
 The machine is --system, else the environment variable OPENIPU_SYSTEM, else bow-2000. It is a name that

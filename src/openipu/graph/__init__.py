@@ -3,6 +3,8 @@
 from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall
 from openipu.graph.optimizer import OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
+    GradientTracking,
+    LossScaleControl,
     OutputMode,
     Recompute,
     Reduction,
@@ -30,11 +32,14 @@ from openipu.graph.program import (
     StateSlot,
     note_of,
 )
+from openipu.graph.recurrent import RECURRENT_OPS
 
 __all__ = [
     "NOTE",
+    "RECURRENT_OPS",
     "BranchCall",
     "FunctionCall",
+    "GradientTracking",
     "Graph",
     "GraphCall",
     "GraphInput",
@@ -42,6 +47,7 @@ __all__ = [
     "HyperParameter",
     "InputKind",
     "LoopCall",
+    "LossScaleControl",
     "Note",
     "OptimizerGroup",
     "OptimizerKind",

@@ -35,5 +35,6 @@ class OptimizerSpec:
     groups: tuple[OptimizerGroup, ...]
     state_dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)  # state name -> dtype, where not float32
     max_grad_norm: float | None = None
+    max_grad_value: float | None = None  # each element of a gradient is limited to this size
     loss_scaling: bool = False  # the loss is multiplied by a hyper-parameter, and gradients are divided by it
     accumulator_dtype: torch.dtype | None = None  # of gradients that are added up over micro-batches; None: as computed

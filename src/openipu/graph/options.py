@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from openipu.errors import OptionError
+from openipu.numerics import Overflow
 
 
 class OutputMode(StrEnum):
@@ -27,8 +28,9 @@ class Reduction(StrEnum):
 class Tier(StrEnum):
     """How a program is executed on the host."""
 
+    AUTO = "auto"  # instant first; compiled in the background and exchanged, where a long run makes it pay
     INSTANT = "instant"  # the graph as generated Python over PyTorch: starts at once
-    COMPILED = "compiled"  # through Inductor: a long compilation, then faster
+    COMPILED = "compiled"  # through Inductor: a long compilation before the first step, then faster
 
 
 class Strategy(StrEnum):
@@ -69,6 +71,32 @@ class TensorLocation:
     minimum_sharded_elements: int = 8192
     io_tiles_load: bool = False
     io_tiles_store: bool = False
+
+
+class GradientTracking(StrEnum):
+    """Which half gradients automatic loss scaling looks at."""
+
+    ALL = "all"  # every result of the backward pass
+    PRODUCTS = "products"  # results of its matrix products and convolutions
+
+
+@dataclass(frozen=True, slots=True)
+class LossScaleControl:
+    """Automatic loss scaling: the scale is doubled, or halved where too many half gradients are large."""
+
+    bin_edge: float = 0.125  # a gradient is large above this share of the largest half number
+    threshold: float = 1e-7  # the share of large gradients above which the scale is halved
+    update_period: int = 1  # weight updates from one change of the scale to the next
+    tracking: GradientTracking = GradientTracking.ALL
+
+    def __post_init__(self) -> None:
+        for name in ("bin_edge", "threshold"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise OptionError(f"{name} of automatic loss scaling must lie in 0 to 1, not {getattr(self, name)!r}.")
+        if self.update_period < 1:
+            raise OptionError(
+                f"update_period of automatic loss scaling must be at least 1 update, not {self.update_period!r}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +143,12 @@ class RunOptions:
     output_mode: OutputMode = OutputMode.ALL
     output_period: int = 1  # EVERY_N: device iterations between results
     half_partials: bool = False  # half products are summed in half, not in float
+    stochastic_rounding: bool = False  # float32 results become one of the two nearest half numbers by chance
+    half_overflow: Overflow = Overflow.INFINITY  # what a result that is too large for half becomes
     available_memory_proportion: float = 0.6
     io_tiles: int = 0
-    tier: Tier = Tier.INSTANT
+    tier: Tier = Tier.AUTO
+    folding: bool = True  # micro-batches may run as one where that is the same maths
     random_seed: int | None = None
     broadcast_buffers: bool = True  # False: each replica keeps buffers of its own
     strategy: Strategy = Strategy.PIPELINED
@@ -127,6 +158,7 @@ class RunOptions:
     overlapped_io: bool = False  # host streams run on I/O tiles while the others compute
     taps: tuple[Tap, ...] = ()
     replica_groups: tuple[ReplicaGroups, ...] = ()
+    loss_scale_control: LossScaleControl | None = None  # None: the loss scale is what the optimizer says
     floating_point_exceptions: bool = False  # stop where arithmetic makes an infinity or a NaN of ordinary numbers
 
     def __post_init__(self) -> None:

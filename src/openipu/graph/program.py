@@ -10,6 +10,7 @@ A program holds no weights: it can be made from a model on the meta device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -64,6 +65,7 @@ class InputKind(StrEnum):
     INPUT = "input"  # one micro-batch of a user's input
     GRADIENT = "gradient"  # update only
     STATE = "state"  # update only: optimizer state of one parameter
+    SEED = "seed"  # run only: the random seed of one micro-batch, int32
     HYPER = "hyper"  # a 0-dim tensor such as "lr.0"; in micro only "loss_scaling"
 
 
@@ -78,6 +80,7 @@ class OutputKind(StrEnum):
     PARAMETER = "parameter"  # update, or forward changed it in place: new value
     STATE = "state"  # update: new value
     TAP = "tap"  # run only: a tensor inside the graph that is read back
+    STATISTIC = "statistic"  # run only: what automatic loss scaling counts in one micro-batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,10 @@ class GraphInput:
     shape: tuple[int, ...]
     dtype: torch.dtype
     index: int = -1  # INPUT: leaf of the flattened (args, kwargs)
+
+    @property
+    def shape_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,10 @@ class StateSlot:
     @property
     def key(self) -> str:
         return f"{self.name}:{self.parameter}"
+
+    @property
+    def shape_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from openipu.ops import attention, indexing, layout, losses, matrix, norm, pooling, random, recurrent, softmax, sorting
+from openipu.ops import attention, indexing, layout, losses, matrix, norm, pooling, random, softmax, sorting
 from openipu.ops import elementwise as each
 from openipu.ops import kernels as k
 from openipu.ops import reduction as reduce
 from openipu.ops.elementwise import map_elements
 from openipu.ops.lists import LISTS
 from openipu.ops.losses import loss_of
+from openipu.ops.recurrent import RECURRENT
 from openipu.ops.rule import Rule
 from openipu.ops.views import VIEWS
 
@@ -36,8 +37,6 @@ MATMUL_AND_CONVOLUTION: dict[str, Rule] = {
     "aten.linear": matrix.cost_linear,
     "aten.convolution": matrix.cost_convolution_op,
     "aten.convolution_backward": matrix.cost_convolution_backward,
-    "aten.mkldnn_rnn_layer": recurrent.cost_recurrent,
-    "aten.mkldnn_rnn_layer_backward": recurrent.cost_recurrent_backward,
     "aten.scaled_dot_product_attention": attention.cost_attention,
     "aten._scaled_dot_product_flash_attention": attention.cost_attention,
     "aten._scaled_dot_product_flash_attention_for_cpu": attention.cost_attention,
@@ -383,6 +382,7 @@ CONSTANTS: dict[str, Rule] = {
 
 TABLE: Mapping[str, Rule] = MappingProxyType(
     MATMUL_AND_CONVOLUTION
+    | RECURRENT
     | ARITHMETIC
     | COMPARISON_AND_LOGIC
     | ACTIVATIONS

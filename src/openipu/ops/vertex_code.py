@@ -37,8 +37,6 @@ _CODE_BYTES: Mapping[str, int] = {
     "popops::Sin": 1500,  # range reduction and a polynomial
     "popops::Erf": 700,
     "popops::LogGamma": 900,
-    "popops::LstmCell": 1600,
-    "popops::GruCell": 1400,
 }
 _OTHER_CODE_BYTES = 260  # an elementwise vertex: about 65 instructions for set-up, vector loop and remainder
 

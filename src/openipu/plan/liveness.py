@@ -129,13 +129,14 @@ class TileLiveness:
         self.peak_step: npt.NDArray[np.int64] = np.zeros(tiles, dtype=np.int64)
         self.live_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
         self.fullest_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
+        self._known: dict[TileMapping, TileBytes] = {}
         starts: dict[int, list[Variable]] = {}
         ends: dict[int, list[Variable]] = {}
         for variable in variables:
             if variable.ipu != ipu:
                 continue
             if variable.always_live:
-                self.always_live += variable.mapping.bytes_by_tile(tiles)
+                self.always_live += self._spread(variable.mapping, tiles)
             else:
                 starts.setdefault(variable.first_step, []).append(variable)
                 ends.setdefault(variable.last_step + 1, []).append(variable)
@@ -149,9 +150,9 @@ class TileLiveness:
         for step in range(steps):
             ending, starting = ends.get(step, ()), starts.get(step, ())
             for variable in ending:
-                live -= variable.mapping.bytes_by_tile(tiles)
+                live -= self._spread(variable.mapping, tiles)
             for variable in starting:
-                live += variable.mapping.bytes_by_tile(tiles)
+                live += self._spread(variable.mapping, tiles)
             if starting:
                 higher = live > self.peak
                 self.peak_step[higher] = step
@@ -160,3 +161,9 @@ class TileLiveness:
                 total, fullest = int(live.sum()), int(live.max(initial=0))
             self.live_by_step[step] = total
             self.fullest_by_step[step] = fullest
+
+    def _spread(self, mapping: TileMapping, tiles: int) -> TileBytes:
+        """Bytes by tile. Variables of one shape lie alike, so most are known; what starts must end as well."""
+        if mapping not in self._known:
+            self._known[mapping] = mapping.bytes_by_tile(tiles)
+        return self._known[mapping]

@@ -107,14 +107,15 @@ class _Lowering:
         produced, pending = order_update(micro, update, self.gradient_nodes)
         accumulates = self.options.gradient_accumulation > 1
         early = not accumulates and self.options.replicas == 1
+        pending.reverse()  # the next one is last
         for position, node in enumerate(micro.module.graph.nodes):
             self._lower_micro_node(node)
             for name in produced.get(position, ()):
                 self._take_gradient(name, accumulates)
-            while early and pending and pending[0][0] <= position:
-                self._lower_update_node(pending.pop(0)[1])
+            while early and pending and pending[-1][0] <= position:
+                self._lower_update_node(pending.pop()[1])
         self._bind_outputs(_MICRO, micro)
-        for _, node in pending:
+        for _, node in reversed(pending):
             self._lower_update_node(node)
         self._bind_outputs(_UPDATE, update)
 
@@ -232,12 +233,11 @@ class _Lowering:
                     wanted.add(parent)
                     todo.append(parent)
         self.remade |= wanted
-        for entry in self.program.micro.module.graph.nodes:
-            if entry in wanted:
-                for item, _ in list_results(entry):
-                    key = (_MICRO, entry.name, item)
-                    self.first_values.setdefault(key, self.values[key])
-                self._lower_node(_MICRO, entry, place)
+        for entry in sorted(wanted):  # nodes are ordered as the graph is
+            for item, _ in list_results(entry):
+                key = (_MICRO, entry.name, item)
+                self.first_values.setdefault(key, self.values[key])
+            self._lower_node(_MICRO, entry, place)
 
     def _is_available(self, node: fx.Node, stage: int) -> bool:
         return node in self.remade or note_of(node).stage != stage or self.policy.is_kept(node)

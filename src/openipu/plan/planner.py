@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from openipu.graph import Program, RunOptions
+from openipu.graph.collection import pause_collection
 from openipu.machine import Provenance, System
 from openipu.ops.cost import Family
 from openipu.plan.code import measure_code
@@ -30,6 +31,7 @@ Progress = Callable[[float], None]  # share done, 0 to 1
 Result = TypeVar("Result")
 
 
+@pause_collection()
 def plan_program(program: Program, system: System, options: RunOptions, progress: Progress | None = None) -> Plan:
     """What the IPUs of `system` would do with `program`."""
     started = time.perf_counter()

@@ -12,7 +12,10 @@ from torch import fx
 from openipu.graph import Phase, Program, Recompute, RunOptions, Strategy, note_of
 
 CHECKPOINT = "checkpoint"  # key of Note.attributes
-_PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution", "aten.linear", "aten.matmul")
+_PRODUCTS = (
+    *("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution", "aten.linear", "aten.matmul"),
+    *("openipu.lstm_layer", "openipu.gru_layer", "openipu.rnn_layer"),
+)
 _NORMS = ("_norm", "norm_")
 
 

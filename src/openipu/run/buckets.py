@@ -1,8 +1,8 @@
 """Parameters that are updated by one call, and groups of such that share their 0-dim values.
 
 In: the functions of an update rule and the device memory. Out: `Bucket`s and `BucketGroup`s. Small parameters with the
-same rule lie side by side in one piece of memory and are updated together; large ones alone. Both go through in pieces
-that stay in the cache, which is where the time of an element-wise update is lost otherwise.
+same rule lie side by side in one piece of memory and are updated together; large ones alone. A rule of several
+operators goes through in pieces that stay in the cache, which is where the time of an update is lost otherwise.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from openipu.run.device_memory import DeviceMemory
+from openipu.run.host_memory import reserve_zeros
 from openipu.run.update_functions import RuleFunctions
 from openipu.run.update_rules import GRADIENT_ROLE, PARAMETER_ROLE
 
@@ -45,18 +46,21 @@ class Bucket:
         self.gradients: list[torch.Tensor] = []  # where gradients are put together, by parameter
         self._gradient: torch.Tensor | None = None
         if accumulate or len(parameters) > 1:
-            self._gradient = torch.zeros(self._length, dtype=gradient_dtype)
+            self._gradient = reserve_zeros((self._length,), gradient_dtype)
             self.gradients = self._cut(self._gradient)
             if self._reads_gradient:
                 flat[GRADIENT_ROLE] = self._gradient
-        pieces = (torch.split(flat[role], PIECE_ELEMENTS) for role in functions.roles if role in flat)
+        self._piece = max(1, self._length) if functions.one_pass else PIECE_ELEMENTS
+        pieces = (torch.split(flat[role], self._piece) for role in functions.roles if role in flat)
         self._pieces = list(zip(*pieces, strict=True))
 
     def _move(self, role: str, memory: DeviceMemory) -> torch.Tensor:
         """Put the tensors of one role side by side, and let the memory's names point there."""
         tensors = memory.parameters if role == PARAMETER_ROLE else memory.state
         keys = [name if role == PARAMETER_ROLE else f"{role}:{name}" for name in self.parameters]
-        flat = torch.zeros(self._length, dtype=tensors[keys[0]].dtype)
+        if len(keys) == 1 and tensors[keys[0]].is_contiguous():
+            return tensors[keys[0]].view(-1)
+        flat = reserve_zeros((self._length,), tensors[keys[0]].dtype)
         for key, view in zip(keys, self._cut(flat), strict=True):
             view.copy_(tensors[key])
             tensors[key] = view
@@ -72,7 +76,7 @@ class Bucket:
         """Update all parameters from their gradients, or from what was accumulated where none are given."""
         update, external = self._update, self.external
         if self._gradient is None and self._reads_gradient:
-            new = torch.split(gradients[0].reshape(-1), PIECE_ELEMENTS)
+            new = torch.split(gradients[0].reshape(-1), self._piece)
             for piece, gradient in zip(self._pieces, new, strict=True):
                 update(*piece, gradient, *external)
             return

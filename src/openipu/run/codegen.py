@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import fx
 
-from openipu.run.fast_calls import METHODS, find_call
+from openipu.run.fast_calls import METHODS, find_call, find_conversion
 
 
 def generate_function(graph: fx.Graph, bound: Mapping[str, Any], name: str) -> Callable[..., Any]:
@@ -62,6 +62,9 @@ class _Writer:
             raise AssertionError(f"unexpected node {node.op} in an executable graph")
         if node.target is operator.getitem:
             return f"{self._format(node.args[0])}[{self._format(node.args[1])}]"
+        conversion = find_conversion(node)
+        if conversion is not None:
+            return f"{self._format(node.args[0])}.{conversion}()"
         method = METHODS.get(node.target)
         arguments = [self._format(value) for value in node.args]
         arguments += [f"{key}={self._format(value)}" for key, value in node.kwargs.items()]

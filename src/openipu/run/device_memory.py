@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import torch
 
 from openipu.errors import InputError, OptionError
-from openipu.graph import GraphInput, InputKind, Program
+from openipu.graph import GraphInput, InputKind, Program, StateSlot
+from openipu.run.host_memory import reserve_zeros
 
 
 class DeviceMemory:
@@ -27,10 +28,11 @@ class DeviceMemory:
         self.buffers = [
             {name: _allocate(entry) for name, entry in entries[InputKind.BUFFER].items()} for _ in range(replicas)
         ]
-        self.state = {slot.key: torch.full(slot.shape, slot.initial, dtype=slot.dtype) for slot in program.state_slots}
+        self.state = {slot.key: _allocate_state(slot) for slot in program.state_slots}
         self.hyper = {name: _allocate(entry) for name, entry in entries[InputKind.HYPER].items()}
         for hyper in program.hyper_parameters:
             self.hyper.setdefault(hyper.key, torch.zeros(()))
+        self.update_seed = torch.zeros((), dtype=torch.int32)  # of stochastic rounding in the next update
         self.weights_loaded = not self.parameters and not self.buffers[0]
         self.hyper_set = not self.hyper
 
@@ -89,7 +91,13 @@ class DeviceMemory:
 
 
 def _allocate(entry: GraphInput) -> torch.Tensor:
-    return torch.zeros(entry.shape, dtype=entry.dtype)
+    return reserve_zeros(entry.shape, entry.dtype)
+
+
+def _allocate_state(slot: StateSlot) -> torch.Tensor:
+    if slot.initial == 0:
+        return reserve_zeros(slot.shape, slot.dtype)
+    return torch.full(slot.shape, slot.initial, dtype=slot.dtype)
 
 
 def _find(tensors: Mapping[str, torch.Tensor], name: str, kind: str, device: torch.Tensor) -> torch.Tensor:

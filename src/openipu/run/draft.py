@@ -5,7 +5,7 @@ In: a `Graph` of a program and the program's constants. Out: a `Draft`, a privat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ class Draft:
     inputs: tuple[GraphInput, ...]
     outputs: tuple[GraphOutput, ...]
     bound: dict[str, Any] = field(default_factory=dict)  # placeholder name -> a value that never changes
+    shared_states: dict[str, str] = field(default_factory=dict)  # state -> another one that stands for it too
 
     @property
     def output_node(self) -> fx.Node:
@@ -33,10 +34,7 @@ class Draft:
     @property
     def results(self) -> list[fx.Node]:
         """The returned nodes, in the order of `outputs`."""
-        (returned,) = self.output_node.args
-        if not isinstance(returned, list | tuple) or not all(isinstance(node, fx.Node) for node in returned):
-            raise InternalError("A captured graph returns something other than a flat list of nodes. Please report it.")
-        return list(returned)
+        return list_results(self.graph)
 
     def replace_results(self, nodes: Sequence[fx.Node], outputs: Sequence[GraphOutput]) -> None:
         self.output_node.args = (tuple(nodes),)
@@ -44,7 +42,7 @@ class Draft:
 
     def placeholder(self, name: str) -> fx.Node:
         """The placeholder of this name."""
-        found: fx.Node = next(node for node in self.graph.nodes if node.op == "placeholder" and node.name == name)
+        found: fx.Node = next(node for node in self.graph.find_nodes(op="placeholder") if node.name == name)
         return found
 
     def add_placeholder(self, name: str, value: Any) -> fx.Node:
@@ -56,23 +54,57 @@ class Draft:
         return node
 
 
-def draft_graph(graph: Graph, constants: Mapping[str, torch.Tensor]) -> Draft:
-    """A private copy of a captured graph, with its constants bound."""
-    copy = fx.Graph()
-    copied: dict[fx.Node, fx.Node] = {}
-    returned = copy.graph_copy(graph.module.graph, copied)
+def draft_graph(
+    graph: Graph, constants: Mapping[str, torch.Tensor], wanted: Sequence[GraphOutput] | None = None
+) -> Draft:
+    """A private copy of a captured graph, with its constants bound: all of it, or what `wanted` of its outputs need."""
+    captured = graph.module.graph
+    if wanted is None:
+        copy = fx.Graph()
+        copied: dict[fx.Node, fx.Node] = {}
+        returned: Any = copy.graph_copy(captured, copied)
+    else:
+        nodes = dict(zip(graph.outputs, list_results(captured), strict=True))
+        copy, copied = copy_ancestors(captured, [nodes[entry] for entry in wanted])
+        returned = tuple(copied[nodes[entry]] for entry in wanted)
     copy.output(returned)
-    renamed = {original.name: node.name for original, node in copied.items()}
+    renamed = {original.name: node.name for original, node in copied.items() if original.op == "placeholder"}
     inputs = tuple(
         GraphInput(renamed[entry.node], entry.kind, entry.name, entry.shape, entry.dtype, entry.index)
         for entry in graph.inputs
+        if entry.node in renamed
     )
-    draft = Draft(copy, inputs, graph.outputs)
+    draft = Draft(copy, inputs, graph.outputs if wanted is None else tuple(wanted))
     for entry in inputs:
         if entry.kind is InputKind.CONSTANT:
             draft.bound[entry.node] = constants[entry.name]
     _bind_attributes(draft, graph.module)
     return draft
+
+
+def list_results(graph: fx.Graph) -> list[fx.Node]:
+    """The nodes that a captured graph returns."""
+    (returned,) = graph.output_node().args
+    if not isinstance(returned, list | tuple) or not all(isinstance(node, fx.Node) for node in returned):
+        raise InternalError("A captured graph returns something other than a flat list of nodes. Please report it.")
+    return list(returned)
+
+
+def copy_ancestors(graph: fx.Graph, wanted: Iterable[fx.Node]) -> tuple[fx.Graph, dict[fx.Node, fx.Node]]:
+    """A graph of these nodes and what they are computed from, without an output, and the copy of each node."""
+    needed: set[fx.Node] = set()
+    open_nodes = list(wanted)
+    while open_nodes:
+        node = open_nodes.pop()
+        if node not in needed:
+            needed.add(node)
+            open_nodes.extend(node.all_input_nodes)
+    copy = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in graph.nodes:
+        if node in needed:
+            copies[node] = copy.node_copy(node, copies.__getitem__)
+    return copy, copies
 
 
 def _bind_attributes(draft: Draft, module: fx.GraphModule) -> None:

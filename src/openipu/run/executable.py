@@ -7,7 +7,6 @@ Out: a `RunResult` for each call. The device's memory is the executable's own: t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter as clock
@@ -16,15 +15,19 @@ from typing import Any
 import torch
 
 from openipu.errors import InputError, OptionError
-from openipu.graph import InputKind, OutputKind, Program, Reduction, RunOptions, Tier
+from openipu.graph import InputKind, OutputKind, OutputMode, Program, RunOptions, Tier
+from openipu.graph.collection import pause_collection
 from openipu.run.batching import split_call
-from openipu.run.compiled import CompiledGraph, compile_program
-from openipu.run.lanes import Lane, Lanes
+from openipu.run.engines import Engine
+from openipu.run.host_memory import keep_pages
+from openipu.run.lanes import Lanes
+from openipu.run.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.micro import MicroFunction
 from openipu.run.outputs import OutputCollector, combine_micro_batches
 from openipu.run.random_stream import RandomStream
+from openipu.run.rounded_updates import rounds_update
 from openipu.run.taps import UPDATED, TapCollector
-from openipu.run.update_rules import plan_update
+from openipu.run.tiers import Tiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +54,28 @@ class RunResult:
 class Executable:
     """Device memory and the functions that run on it."""
 
-    def __init__(self, program: Program, options: RunOptions) -> None:
+    def __init__(self, program: Program, options: RunOptions, identity: str | None = None) -> None:
+        """`identity`: the program's fingerprint, under which native code is kept for other processes."""
         _check_options(program, options)
         self.program = program
         self.options = options
+        keep_pages()
         self._lanes = Lanes(program, options)
         self._stream = RandomStream(options.random_seed)
-        self._update_plan = plan_update(program) if program.update is not None else None
-        # What looks inside the program needs its single operators.
-        observed = bool(options.taps) or options.floating_point_exceptions
-        self._tier = Tier.INSTANT if observed else options.tier
-        self._compiled: CompiledGraph | None = None
-        if self._tier is Tier.INSTANT:
-            self._build()
+        control = options.loss_scale_control
+        self.loss_scale = LossScale(program, control) if control is not None else None
+        self._entries = program.micro.inputs_of(InputKind.INPUT)
+        self._needed = max((entry.index for entry in self._entries), default=-1) + 1
+        self._results: tuple[MicroFunction, _Results] | None = None  # of the function that ran last
+        self._tiers = Tiers(program, self._lanes, options, identity)
+        if self._tiers.tier is Tier.INSTANT:
+            with pause_collection():
+                self._tiers.start()
 
     @property
     def tier(self) -> Tier:
-        """How the program really runs: `INSTANT` where compilation failed."""
-        return self._tier
+        """How the program really runs: `INSTANT` where compilation failed, or is not done yet."""
+        return self._tiers.tier
 
     @property
     def random_state(self) -> torch.Tensor | None:
@@ -105,98 +112,129 @@ class Executable:
 
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""
+        scaled = values if self.loss_scale is None else self.loss_scale.scale(values)
         for lane in self._lanes.lanes:
-            lane.memory.set_hyper_parameters(values)
+            lane.memory.set_hyper_parameters(scaled)
 
     def load_state(self, values: Mapping[str, torch.Tensor]) -> None:
         """Replace optimizer state, all of it or some."""
         parts = {lane: self._lanes.split_state(values, lane) for lane in self._lanes.lanes}
         for lane, own in parts.items():
             lane.memory.check_state(own)
-        for lane, own in parts.items():
-            self._load_state(lane, own)
-
-    @torch.no_grad()
-    def _load_state(self, lane: Lane, values: Mapping[str, torch.Tensor]) -> None:
-        memory = lane.memory
-        if lane.updater is not None:
-            # Parameters may share one 0-dim tensor; they are parted before some of them change.
-            memory.state = {key: tensor.clone() for key, tensor in memory.state.items()}
-        for key, value in values.items():
-            memory.state[key].copy_(value)
-        if lane.updater is not None:
-            self._build_updater(lane)
-            self._bind(lane)
+        with torch.no_grad():
+            for lane, own in parts.items():
+                memory = lane.memory
+                # Parameters may share one 0-dim tensor; they are parted before some of them change.
+                memory.state = {key: value if value.dim() else value.clone() for key, value in memory.state.items()}
+                for key, value in own.items():
+                    memory.state[key].copy_(value)
+        self._tiers.rebuild()
 
     def compile(self) -> Tier:
         """Make everything ready now instead of at the first run; says which tier that is."""
-        if self._lanes.first.function is None:
-            self._build()
-        return self._tier
+        return self._tiers.start().tier
 
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
         self._lanes.first.memory.check_ready()
-        entries = self.program.micro.inputs_of(InputKind.INPUT)
-        needed = max((entry.index for entry in entries), default=-1) + 1
+        entries, needed = self._entries, self._needed
         if len(leaves) < needed:
             raise InputError(
                 f"{self.program.name} was compiled for at least {needed} inputs and got {len(leaves)}: "
                 "pass the same structure of arguments as at compilation."
             )
         inputs = {entry.index: split_call(leaves[entry.index], entry, self.options) for entry in entries}
+        engine = self._tiers.start()
+        started = clock()
         with torch.no_grad():
-            if self._lanes.first.function is None:
-                self._build()
-            function = self._lanes.first.function
-            assert function is not None
-            if not function.random:
-                return self._run(function, inputs)
-            with self._stream.use():
-                return self._run(function, inputs)
+            function = engine.function_of(0)
+            seeded = any(entry.kind is InputKind.SEED for entry in function.arguments)
+            updates = self.options.device_iterations if self._rounds_update else 0
+            if not function.random and not seeded and not updates:
+                result = self._run(engine, inputs, None, [])
+            else:
+                with self._stream.use():
+                    seeds = self._stream.draw_seeds(self.options.micro_batches) if seeded else None
+                    update_seeds = self._stream.draw_seeds(updates).tolist() if updates else []
+                    result = self._run(engine, inputs, seeds, update_seeds)
+        self._tiers.note_run(clock() - started)
+        return result
 
-    def _run(self, function: MicroFunction, inputs: Mapping[int, Sequence[torch.Tensor]]) -> RunResult:
-        options, updater = self.options, self._lanes.first.updater
-        updaters = [lane.updater for lane in self._lanes.lanes if lane.updater is not None]
-        results = _Results(function, self.program)  # the same for every lane
+    def _run(
+        self,
+        engine: Engine,
+        inputs: Mapping[int, Sequence[torch.Tensor]],
+        seeds: torch.Tensor | None,
+        update_seeds: Sequence[int],
+    ) -> RunResult:
+        options, fold = self.options, engine.fold
+        results = self._find_results(engine.function_of(0))  # the same for every lane
         collector = OutputCollector(options, results.outputs, self.program.output_tree)
         taps = TapCollector(options)
         changed: dict[int, list[torch.Tensor]] = {}
         times: list[MicroBatchTimes] = []
-        position = 0
-        for iteration in range(options.device_iterations):
-            for each in updaters:
-                each.begin()
-            for step in range(options.gradient_accumulation):
-                for replica in range(options.replicas):
-                    asked = clock()
-                    lane = self._lanes[replica]
-                    assert lane.function is not None
-                    arguments = self._list_arguments(lane, inputs, position, replica)
-                    ready = clock()
-                    values = lane.function.call(*arguments)
-                    done = clock()
-                    position += 1
-                    self._write_back(results, values, replica)
-                    if lane.updater is not None and self._accumulates and results.gradients:
-                        gradients = {name: values[index] for name, index in results.gradients}
-                        lane.updater.accumulate(gradients, self._scale)
-                    for index, leaf in results.changed:
-                        changed.setdefault(leaf, []).append(values[index])
-                    for index, tensor in results.tapped:
-                        taps.add(tensor, values[index], iteration, step, replica)
-                    wanted = collector.wants(iteration, step)
-                    if wanted:
-                        collector.add(replica, [values[index] for index in results.output_positions])
-                    times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
-            if updater is not None:
-                self._lanes.reduce_gradients()
-                kept = {name: values[index] for name, index in results.gradients}
-                for each in updaters:
-                    each.finish(each.accumulators if self._accumulates else kept)
-            self._tap_updates(taps, iteration)
+        steps = options.gradient_accumulation * options.replicas
+        if self.loss_scale is not None:
+            self.loss_scale.begin()
+        for position in range(0, options.micro_batches, fold):
+            iteration, within = divmod(position, steps)
+            step, replica = divmod(within, options.replicas)
+            if within == 0:
+                self._seed_update(update_seeds[iteration] if update_seeds else None)
+                engine.begin()
+            asked = clock()
+            function = engine.function_of(replica)
+            arguments = self._list_arguments(function, inputs, position, replica, fold, seeds)
+            ready = clock()
+            values = function.call(*arguments)
+            done = clock()
+            self._write_back(results, values, replica)
+            engine.take_gradients(replica, values)
+            if self.loss_scale is not None:
+                for index in results.statistics:
+                    self.loss_scale.add(values[index])
+            for index, leaf in results.changed:
+                changed.setdefault(leaf, []).append(values[index])
+            for index, tensor in results.tapped:
+                taps.add(tensor, values[index], iteration, step, replica)
+            outputs = [values[index] for index in results.output_positions]
+            together = fold > 1 and options.output_mode is OutputMode.ALL
+            if together:
+                collector.add_together(outputs)
+            for offset in range(fold):
+                iteration, within = divmod(position + offset, steps)
+                step, replica = divmod(within, options.replicas)
+                wanted = together or collector.wants(iteration, step)
+                if wanted and not together:
+                    one = outputs if fold == 1 else _take_one(outputs, results.scalar, offset, fold)
+                    collector.add(replica, one)
+                times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
+            if within == steps - 1:
+                engine.finish()
+                self._follow_gradients()
+                self._tap_updates(taps, iteration)
         joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
+
+    @property
+    def _rounds_update(self) -> bool:
+        return rounds_update(self.program, self.options)
+
+    def _seed_update(self, seed: int | None) -> None:
+        """All replicas round an update alike, so that their weights stay the same."""
+        if seed is not None:
+            for lane in self._lanes.lanes:
+                lane.memory.update_seed.fill_(seed)
+
+    def _follow_gradients(self) -> None:
+        if self.loss_scale is not None and self.loss_scale.finish_update():
+            for lane in self._lanes.lanes:
+                lane.memory.hyper[LOSS_SCALING].fill_(self.loss_scale.value)
+
+    def _find_results(self, function: MicroFunction) -> _Results:
+        if self._results is None or self._results[0] is not function:
+            self._results = (function, _Results(function, self.program))
+        return self._results[1]
 
     def _tap_updates(self, taps: TapCollector, iteration: int) -> None:
         for name in taps.updated_parameters:
@@ -205,14 +243,26 @@ class Executable:
                 taps.add(UPDATED + name, value, iteration, self.options.gradient_accumulation - 1, replica)
 
     def _list_arguments(
-        self, lane: Lane, inputs: Mapping[int, Sequence[torch.Tensor]], position: int, replica: int
+        self,
+        function: MicroFunction,
+        inputs: Mapping[int, Sequence[torch.Tensor]],
+        position: int,
+        replica: int,
+        fold: int,
+        seeds: torch.Tensor | None,
     ) -> list[torch.Tensor]:
-        assert lane.function is not None
-        buffers = lane.memory.buffers[replica]
-        return [
-            inputs[entry.index][position] if entry.kind is InputKind.INPUT else buffers[entry.name]
-            for entry in lane.function.arguments
-        ]
+        buffers = self._lanes[replica].memory.buffers[replica]
+        arguments = []
+        for entry in function.arguments:
+            if entry.kind is InputKind.INPUT:
+                parts = inputs[entry.index]
+                arguments.append(parts[position] if fold == 1 else _join_inputs(parts[position : position + fold]))
+            elif entry.kind is InputKind.SEED:
+                assert seeds is not None
+                arguments.append(seeds[position] if fold == 1 else seeds[position : position + fold])
+            else:
+                arguments.append(buffers[entry.name])
+        return arguments
 
     def _write_back(self, results: _Results, values: Sequence[torch.Tensor], replica: int) -> None:
         if results.written:
@@ -222,35 +272,6 @@ class Executable:
                 for kind, name in results.targets
             ]
             torch._foreach_copy_(targets, [values[index] for index in results.written])
-
-    @property
-    def _accumulates(self) -> bool:
-        return self.options.gradient_accumulation * self.options.replicas > 1
-
-    @property
-    def _scale(self) -> float:
-        """The weight of one micro-batch in the reduced gradient."""
-        batches = self.options.gradient_accumulation * self.options.replicas
-        return 1 / batches if self.options.reduction is Reduction.MEAN else 1.0
-
-    def _build(self) -> None:
-        if self._tier is Tier.COMPILED:
-            try:
-                memory = self._lanes.first.memory
-                self._compiled = compile_program(self.program, memory, whole_step=not self._accumulates)
-            except Exception as error:  # whatever Inductor raises, the instant tier gives the same results
-                _warn_not_compiled(self.program.name, error)
-                self._tier = Tier.INSTANT
-        for lane in self._lanes.lanes:
-            if self._compiled is None or not self._compiled.updates:
-                self._build_updater(lane)
-            self._bind(lane)
-
-    def _build_updater(self, lane: Lane) -> None:
-        lane.build_updater(self._update_plan, self.program, self._accumulates)
-
-    def _bind(self, lane: Lane) -> None:
-        lane.bind(self.program, self._compiled, self._scale if self._accumulates else None, self.options)
 
 
 def _check_options(program: Program, options: RunOptions) -> None:
@@ -269,17 +290,6 @@ def _check_options(program: Program, options: RunOptions) -> None:
         )
 
 
-def _warn_not_compiled(name: str, error: Exception) -> None:
-    reason = (str(error).strip().splitlines() or ["no message"])[0]
-    warnings.warn(
-        f"{name} could not be compiled and runs in the instant tier instead ({type(error).__name__}: {reason}). "
-        "Results are the same; only the speed differs. Check that a C++ compiler is installed, or choose the "
-        "instant tier.",
-        UserWarning,
-        stacklevel=4,
-    )
-
-
 class _Results:
     """Where in the returned tuple each kind of result stands."""
 
@@ -287,15 +297,34 @@ class _Results:
         places = list(enumerate(function.results))
         leaf_of = {entry.name: entry.index for entry in program.micro.inputs_of(InputKind.INPUT)}
         self.outputs = [entry for entry in function.results if entry.kind is OutputKind.OUTPUT]
+        whole = {entry.index: entry for entry in program.micro.outputs_of(OutputKind.OUTPUT)}
+        self.scalar = [not whole[entry.index].shape for entry in self.outputs]  # in one micro-batch
         self.output_positions = [index for index, entry in places if entry.kind is OutputKind.OUTPUT]
         self.changed = [(index, leaf_of[entry.name]) for index, entry in places if entry.kind is OutputKind.INPUT]
         stored = [(index, entry) for index, entry in places if entry.kind in (OutputKind.BUFFER, OutputKind.PARAMETER)]
         self.written = [index for index, _ in stored]
         self.targets = [(entry.kind, entry.name) for _, entry in stored]
+        self.statistics = [index for index, entry in places if entry.kind is OutputKind.STATISTIC]
         self.tapped = [(index, entry.name) for index, entry in places if entry.kind is OutputKind.TAP]
-        self.gradients = [(entry.name, index) for index, entry in places if entry.kind is OutputKind.GRADIENT]
 
 
 def _join_parts(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     # A 0-dim input is the same for all micro-batches: the last one has the last word.
     return parts[-1] if parts[0].dim() == 0 else combine_micro_batches(parts)
+
+
+def _join_inputs(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Neighbouring micro-batches of a call as one tensor. They are slices of it, so this is a view."""
+    first = parts[0]
+    if first.dim() == 0:
+        return first
+    size = (first.shape[0] * len(parts), *first.shape[1:])
+    return first.as_strided(size, first.stride(), first.storage_offset())
+
+
+def _take_one(outputs: Sequence[torch.Tensor], scalar: Sequence[bool], offset: int, fold: int) -> list[torch.Tensor]:
+    """The outputs of one of the folded micro-batches."""
+    return [
+        tensor[offset] if single else tensor.narrow(0, offset * (tensor.shape[0] // fold), tensor.shape[0] // fold)
+        for tensor, single in zip(outputs, scalar, strict=True)
+    ]

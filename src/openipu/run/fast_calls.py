@@ -10,16 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import fx
+
+from openipu.run.drawing import draw_bits, random_bits
+from openipu.run.kernels import max_pool_2d
 
 aten = torch.ops.aten
 
 # Tensor methods: emitted as `first_argument.name(rest)`.
 METHODS: dict[Any, str] = {
-    aten.view.default: "view",
-    aten._unsafe_view.default: "view",
+    # Where a shape function of PyTorch errs about strides, a view would fail and a copy does not.
+    aten.view.default: "reshape",
+    aten._unsafe_view.default: "reshape",
     aten.expand.default: "expand",
     aten.detach.default: "detach",
-    aten.bernoulli_.float: "bernoulli_",
 }
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
@@ -30,7 +34,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     aten.addmm.default: torch.addmm,
     aten.any.default: torch.any,
     aten.baddbmm.default: torch.baddbmm,
-    aten.bernoulli.p: torch.bernoulli,
+    random_bits: draw_bits,
     aten.bmm.default: torch.bmm,
     aten.cat.default: torch.cat,
     aten.clamp.default: torch.clamp,
@@ -88,9 +92,30 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
+# Quicker kernels of our own making, with the same results.
+KERNELS: dict[Any, Callable[..., Any]] = {aten.max_pool2d_with_indices.default: max_pool_2d}
+
+# Tensor methods for a change of format: a third of the overhead of the operator.
+CONVERSIONS: dict[torch.dtype, str] = {torch.float16: "half", torch.float32: "float"}
+
+
+def find_conversion(node: fx.Node) -> str | None:
+    """The method that converts a tensor between half precision and float32, for a node that does nothing else."""
+    if (
+        node.target is not aten._to_copy.default
+        or set(node.kwargs) != {"dtype"}
+        or not isinstance(node.args[0], fx.Node)
+    ):
+        return None
+    wanted: Any = node.kwargs["dtype"]
+    held = getattr(node.args[0].meta.get("val"), "dtype", wanted)
+    # Where the format does not change, the method would return its argument and not a copy.
+    return CONVERSIONS.get(wanted) if held in CONVERSIONS and held is not wanted else None
+
+
 def find_call(target: Any) -> Callable[..., Any]:
     """The callable to use for a node's target."""
-    fast = FUNCTIONS.get(target)
+    fast = FUNCTIONS.get(target) or KERNELS.get(target)
     if fast is not None:
         return fast
     if isinstance(target, torch._ops.OpOverload):

@@ -14,8 +14,8 @@ import torch
 
 from openipu.errors import InputError
 from openipu.graph import OutputKind, Program, ReplicaGroups, RunOptions
-from openipu.run.compiled import CompiledGraph
 from openipu.run.device_memory import DeviceMemory
+from openipu.run.draft import Draft
 from openipu.run.micro import MicroFunction, build_micro
 from openipu.run.update_rules import UpdatePlan
 from openipu.run.updater import Updater
@@ -36,13 +36,10 @@ class Lane:
                 written = frozenset(entry.name for entry in program.micro.outputs_of(OutputKind.PARAMETER))
                 self.updater = Updater(plan, self.memory, accumulates, written)
 
-    def bind(self, program: Program, compiled: CompiledGraph | None, scale: float | None, options: RunOptions) -> None:
-        """Make the function that runs one micro-batch on the memory as it lies now."""
+    def bind(self, draft: Draft, name: str, options: RunOptions, accumulates: bool) -> None:
+        """Make the function that runs the draft on the memory as it lies now."""
         with torch.no_grad():
-            if compiled is not None:
-                self.function = compiled.bind(self.memory)
-            else:
-                self.function = build_micro(program, self.memory, self.updater, scale, options)
+            self.function = build_micro(draft, name, self.memory, self.updater, options, accumulates)
 
 
 class Lanes:

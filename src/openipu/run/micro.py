@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind, Program, RunOptions, Tap
+from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind, Program, Reduction, RunOptions
 from openipu.run.aliasing import draws_random_numbers, find_owner
 from openipu.run.arithmetic import check_arithmetic
 from openipu.run.buckets import Bucket
 from openipu.run.codegen import generate_function
 from openipu.run.device_memory import DeviceMemory
 from openipu.run.draft import Draft, draft_graph
+from openipu.run.loss_scale import add_statistics
 from openipu.run.passes import own_outputs, simplify
+from openipu.run.rounding import apply_number_options
 from openipu.run.taps import add_taps
 from openipu.run.updater import Updater, find_value
 
@@ -37,17 +39,21 @@ class MicroFunction:
     random: bool  # draws random numbers
 
 
-def draft_micro(program: Program, gradients: frozenset[str], taps: Sequence[Tap] = ()) -> Draft:
+def draft_micro(program: Program, options: RunOptions) -> Draft:
     """The simplified micro graph, which returns only what a run needs."""
+    gradients = list_updated(program)
     draft = draft_graph(program.micro, program.constants)
-    add_taps(draft, program, taps)
+    add_taps(draft, program, options.taps)
     kept = [
         (node, entry)
         for node, entry in zip(draft.results, draft.outputs, strict=True)
         if entry.kind is not OutputKind.LOSS and (entry.kind is not OutputKind.GRADIENT or entry.name in gradients)
     ]
     draft.replace_results([node for node, _ in kept], [entry for _, entry in kept])
+    if options.loss_scale_control is not None:
+        add_statistics(draft, options.loss_scale_control)
     simplify(draft)
+    apply_number_options(draft, options)
     own_outputs(draft)
     return draft
 
@@ -59,21 +65,24 @@ def list_updated(program: Program) -> frozenset[str]:
     return frozenset(entry.name for entry in program.update.inputs_of(InputKind.GRADIENT))
 
 
+def weigh_micro_batch(options: RunOptions) -> float:
+    """The weight of one micro-batch in the reduced gradient."""
+    batches = options.gradient_accumulation * options.replicas
+    return 1 / batches if options.reduction is Reduction.MEAN else 1.0
+
+
 def build_micro(
-    program: Program,
-    memory: DeviceMemory,
-    updater: Updater | None,
-    scale: float | None,
-    options: RunOptions | None = None,
+    draft: Draft, name: str, memory: DeviceMemory, updater: Updater | None, options: RunOptions, accumulates: bool
 ) -> MicroFunction:
-    """Generate the function. Where gradients accumulate, `scale` is the weight of one micro-batch among them."""
-    draft = draft_micro(program, list_updated(program), options.taps if options else ())
+    """Generate the function of a draft of one micro-batch, or of several folded into one."""
     random = any(draws_random_numbers(node) for node in draft.graph.nodes)
-    if updater is not None and scale is not None:
+    scale = weigh_micro_batch(options)
+    if updater is not None and accumulates:
         accumulate_gradients(draft, updater.accumulators, scale)
     elif updater is not None:
+        scale_gradients(draft, scale)
         apply_updates(draft, updater.ready_buckets, frozenset(updater.late_gradients))
-    if options is not None and options.floating_point_exceptions:
+    if options.floating_point_exceptions:
         check_arithmetic(draft)  # last: the passes above read the operators' schemas
     bound = dict(draft.bound)
     for entry in draft.inputs:
@@ -81,11 +90,25 @@ def build_micro(
         if value is not None:
             bound[entry.node] = value
     return MicroFunction(
-        call=generate_function(draft.graph, bound, f"{program.name} micro-batch"),
+        call=generate_function(draft.graph, bound, f"{name} micro-batch"),
         arguments=tuple(entry for entry in draft.inputs if entry.node not in bound),
         results=draft.outputs,
         random=random,
     )
+
+
+def scale_gradients(draft: Draft, scale: float) -> None:
+    """Multiply what the draft returns as gradients."""
+    if scale == 1:
+        return
+    nodes = draft.results
+    for index, entry in enumerate(draft.outputs):
+        if entry.kind is OutputKind.GRADIENT:
+            with draft.graph.inserting_after(nodes[index]):
+                scaled = draft.graph.call_function(aten.mul.Tensor, (nodes[index], scale))
+            scaled.meta = dict(nodes[index].meta)
+            nodes[index] = scaled
+    draft.replace_results(nodes, draft.outputs)
 
 
 def accumulate_gradients(draft: Draft, accumulators: dict[str, torch.Tensor], scale: float) -> None:

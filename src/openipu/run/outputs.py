@@ -36,6 +36,7 @@ class OutputCollector:
         self._outputs = outputs
         self._tree = tree
         self._kept: list[list[torch.Tensor]] = [[] for _ in outputs]
+        self._together = False
 
     def wants(self, device_iteration: int, step: int) -> bool:
         """Whether results of this accumulation step come back to the host."""
@@ -51,11 +52,20 @@ class OutputCollector:
             else:
                 kept.append(tensor)
 
+    def add_together(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Take the outputs of several micro-batches that lie behind one another: for the mode that keeps all."""
+        self._together = True
+        for kept, tensor in zip(self._kept, tensors, strict=True):
+            kept.append(tensor)
+
     def combine(self) -> tuple[Any, ...]:
         """The leaves of one call: tensors from the device, host values as they were."""
         leaves: list[Any] = [self._tree.host_leaves.get(index) for index in range(self._tree.leaves)]
         for entry, kept in zip(self._outputs, self._kept, strict=True):
-            leaves[entry.index] = combine_micro_batches(kept)
+            if self._together:
+                leaves[entry.index] = torch.cat(kept) if len(kept) > 1 else kept[0].contiguous()
+            else:
+                leaves[entry.index] = combine_micro_batches(kept)
         return tuple(leaves)
 
 

@@ -5,7 +5,7 @@ In: a `Draft`, a private copy of a captured graph. Out: the same draft, smaller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from openipu.graph import OutputKind
 from openipu.run.aliasing import find_owner, find_viewed, is_pure
 from openipu.run.control import build_bodies
 from openipu.run.draft import Draft
+from openipu.run.drawing import seed_draws
 from openipu.run.half import widen_half_products
 
 aten = torch.ops.aten
@@ -74,20 +75,6 @@ def fold_constants(draft: Draft) -> None:
             node.replace_all_uses_with(placeholder, delete_user_cb=lambda user: user not in values)
 
 
-def draw_in_place(draft: Draft) -> None:
-    """Draw dropout masks into the memory that eager PyTorch draws them into.
-
-    The functional operator fills a tensor in the order of its indices, the one in place in the order of its memory:
-    for a transposed activation, only the latter gives the numbers of eager PyTorch.
-    """
-    for node in list(draft.graph.nodes):
-        if node.target is not aten.bernoulli.p or node.kwargs or len(node.args) != 2:
-            continue
-        memory = node.args[0]
-        if isinstance(memory, fx.Node) and memory.target is aten.empty_like.default and len(memory.users) == 1:
-            node.target = aten.bernoulli_.float
-
-
 def share_views(draft: Draft) -> None:
     """Make each view of a value once."""
     seen: dict[Any, fx.Node] = {}
@@ -100,6 +87,30 @@ def share_views(draft: Draft) -> None:
             draft.graph.erase_node(node)
         else:
             seen[key] = node
+
+
+def share_equal_values(draft: Draft) -> None:
+    """Compute each value once. For graphs that a compiler reads: here, a value that lives longer costs memory."""
+    seen: dict[Hashable, fx.Node] = {}
+    for node in list(draft.graph.nodes):
+        if not is_pure(node):
+            continue
+        key = (node.target, _freeze(node.args), _freeze(node.kwargs))
+        if key in seen:
+            node.replace_all_uses_with(seen[key])
+            draft.graph.erase_node(node)
+        else:
+            seen[key] = node
+
+
+def _freeze(value: Any) -> Hashable:
+    if isinstance(value, list | tuple):
+        return tuple(_freeze(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((key, _freeze(item)) for key, item in value.items())
+    if isinstance(value, float):
+        return ("float", value.hex())  # -0.0 is not 0.0
+    return (type(value).__name__, value) if isinstance(value, int | bool) else value
 
 
 def remove_dead_code(draft: Draft) -> None:
@@ -150,7 +161,7 @@ def _is_spread(node: fx.Node) -> bool:
 # The order matters: what folding and sharing leave unused is removed last.
 PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("remove no-operations", remove_no_operations),
-    ("draw in place", draw_in_place),
+    ("draw from the seed", seed_draws),
     ("widen half products", widen_half_products),
     ("fold constants", fold_constants),
     ("share views", share_views),
@@ -158,14 +169,15 @@ PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
 )
 
 
-def simplify(draft: Draft) -> None:
-    """Run all passes in order."""
+def simplify(draft: Draft, *, body: bool = False) -> None:
+    """Run all passes in order. The body of a loop keeps the generator: it has no seed of its own for each pass."""
     for _, apply in PASSES:
-        apply(draft)
+        if not (body and apply is seed_draws):
+            apply(draft)
     build_bodies(draft, _finish_body)
     draft.graph.lint()
 
 
 def _finish_body(draft: Draft) -> None:
-    simplify(draft)
+    simplify(draft, body=True)
     own_outputs(draft)

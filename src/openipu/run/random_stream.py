@@ -50,6 +50,10 @@ class RandomStream:
             )
         self._seed, self._state = int(numbers[0]), state
 
+    def draw_seeds(self, count: int) -> torch.Tensor:
+        """A seed for each micro-batch; to be called inside `use`."""
+        return torch.randint(-(1 << 31), 1 << 31, (count,), dtype=torch.int64).to(torch.int32)
+
     @contextmanager
     def use(self) -> Iterator[None]:
         """Draw from this stream inside the block."""

@@ -21,27 +21,30 @@ aten = torch.ops.aten
 
 def separate_scalars(draft: Draft) -> None:
     """Replace each element of a vector of scalars by a computation of that element alone."""
+    vectors = ScalarVectors()
     lanes = _Lanes(draft.graph)
-    for node in list(draft.graph.nodes):
-        if node.op != "call_function" or node.target is not operator.getitem:
-            continue
-        source, index = node.args
-        if not isinstance(source, fx.Node) or source.target is not aten.unbind.int or _rank(source.args[0]) != 1:
-            continue
-        vector = source.args[0]
-        if isinstance(vector, fx.Node) and isinstance(index, int) and lanes.can_follow(vector):
+    for node in draft.graph.find_nodes(op="call_function", target=operator.getitem):
+        vector = vectors.find_vector(node)
+        if vector is not None:
             with draft.graph.inserting_before(node):
-                element = lanes.compute(vector, index, node)
+                element = lanes.compute(vector, int(node.args[1]), node)
             node.replace_all_uses_with(element)
 
 
-class _Lanes:
-    """Elements of vectors, each computed once."""
+class ScalarVectors:
+    """Which vectors are scalars that were stacked."""
 
-    def __init__(self, graph: fx.Graph) -> None:
-        self._graph = graph
-        self._elements: dict[tuple[fx.Node, int], fx.Node] = {}
+    def __init__(self) -> None:
         self._followed: dict[fx.Node, bool] = {}
+
+    def find_vector(self, node: fx.Node) -> fx.Node | None:
+        """The vector of scalars that this node, an item of something, is one element of."""
+        source, index = node.args
+        if not isinstance(source, fx.Node) or source.target is not aten.unbind.int or _rank(source.args[0]) != 1:
+            return None
+        vector = source.args[0]
+        followed = isinstance(vector, fx.Node) and isinstance(index, int) and self.can_follow(vector)
+        return vector if followed and isinstance(vector, fx.Node) else None
 
     def can_follow(self, vector: fx.Node) -> bool:
         """Whether a vector comes from stacked scalars by element-wise operators alone."""
@@ -55,6 +58,14 @@ class _Lanes:
                 )
             self._followed[vector] = followed
         return self._followed[vector]
+
+
+class _Lanes:
+    """Elements of vectors, each computed once."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self._graph = graph
+        self._elements: dict[tuple[fx.Node, int], fx.Node] = {}
 
     def compute(self, vector: fx.Node, index: int, model: fx.Node) -> fx.Node:
         """The node of one element; `model` lends its note."""

@@ -15,6 +15,9 @@ from torch import fx
 
 from openipu.run.codegen import generate_function
 from openipu.run.contraction import contract_arithmetic
+from openipu.run.draft import list_results
+from openipu.run.fused_updates import find_fused_update
+from openipu.run.half_updates import convert_around, strip_conversions
 from openipu.run.in_place import write_results
 from openipu.run.update_rules import GRADIENT_ROLE, PARAMETER_ROLE, Rule
 
@@ -31,6 +34,7 @@ class RuleFunctions:
     externals: tuple[fx.Node, ...]  # 0-dim values that the elements read
     numbers: tuple[bool, ...]  # which of the externals are passed as Python numbers
     update_elements: Callable[..., Any]
+    one_pass: bool  # the elements are updated by one kernel, which needs no pieces that stay in the cache
     scalar_arguments: tuple[fx.Node, ...]
     scalar_results: tuple[fx.Node, ...]
     compute_scalars: Callable[..., tuple[torch.Tensor, ...]] | None
@@ -60,11 +64,13 @@ def build_rule_functions(rule: Rule) -> RuleFunctions:
         dict.fromkeys(node for node in (*externals, *scalar_roles.values()) if node in set(rule.scalars))
     )
     arguments = (*rule.shared, *rule.scalar_states)
+    update_elements, one_pass = _generate_elements(rule, roles, externals, elementwise, numbers)
     return RuleFunctions(
         roles=tuple(roles),
         externals=externals,
         numbers=tuple(node in numbers for node in externals),
-        update_elements=_generate_elements(rule, roles, externals, elementwise, numbers),
+        update_elements=update_elements,
+        one_pass=one_pass,
         scalar_arguments=arguments,
         scalar_results=scalar_results,
         compute_scalars=_generate_scalars(rule, arguments, scalar_results) if scalar_results else None,
@@ -86,10 +92,12 @@ def _generate_scalars(
 
 def _find_numbers(rule: Rule, externals: tuple[fx.Node, ...], results: dict[str, fx.Node]) -> set[fx.Node]:
     """0-dim values that may be passed as Python numbers, which the combined operators need."""
-    exact = all(node.meta["val"].dtype in (torch.float32, torch.float64) for node in (*rule.elements, *rule.leaves))
-    if not exact:
-        return set()
     elements = set(rule.elements)
+    # Half-precision weights and gradients are converted first and last: between that, all is float32.
+    arithmetic = [node for node in rule.elements if node.target is not aten._to_copy.default]
+    operands = [source for node in arithmetic for source in node.all_input_nodes if source not in externals]
+    if any(node.meta["val"].dtype not in (torch.float32, torch.float64) for node in (*arithmetic, *operands)):
+        return set()
     return {
         node
         for node in externals
@@ -112,7 +120,7 @@ def _generate_elements(
     externals: tuple[fx.Node, ...],
     results: dict[str, fx.Node],
     number_externals: set[fx.Node],
-) -> Callable[..., Any]:
+) -> tuple[Callable[..., Any], bool]:
     graph = fx.Graph()
     targets = {role: graph.placeholder(role) for role in roles}
     copies = {node: targets[role] for node, role in rule.leaves.items()}
@@ -126,5 +134,12 @@ def _generate_elements(
             copies[node].args = copies[node].args[::-1]
     output = graph.output(tuple(copies[node] for node in results.values()))
     contract_arithmetic(graph, numbers)
+    new = dict(zip(results, list_results(graph), strict=True))
+    wide, wide_new = strip_conversions(targets, new)
+    fuse = find_fused_update(graph, wide, wide_new) if len(numbers) == len(externals) else None
     write_results(graph, [targets[role] for role in results], output)
-    return generate_function(graph, {}, "update elements")
+    plain = generate_function(graph, {}, "update elements")
+    if fuse is None:
+        return plain, False
+    # What is converted on the way goes in pieces: the float32 copies are to stay in the cache.
+    return convert_around(fuse(plain), targets, wide), wide == targets

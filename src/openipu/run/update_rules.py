@@ -8,7 +8,7 @@ graphs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,9 +19,9 @@ from openipu.run.aliasing import is_pointwise
 from openipu.run.draft import Draft, draft_graph
 from openipu.run.passes import simplify
 from openipu.run.scalar_lanes import separate_scalars
+from openipu.run.update_groups import GRADIENT_ROLE, PARAMETER_ROLE, group_alike
 
-PARAMETER_ROLE = "parameter"
-GRADIENT_ROLE = "gradient"
+__all__ = ["GRADIENT_ROLE", "PARAMETER_ROLE", "Family", "Rule", "UpdatePlan", "plan_update"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,10 @@ class Family:
 class UpdatePlan:
     """The update graph, cut up."""
 
-    draft: Draft
+    draft: Draft  # the updates of one parameter of each family, and of all others
     families: tuple[Family, ...]
     other_parameters: tuple[str, ...]  # updated by the captured graph itself
+    gradient_dtypes: Mapping[str, torch.dtype]
 
 
 class _NotElementwiseError(Exception):
@@ -60,27 +61,57 @@ class _NotElementwiseError(Exception):
 
 def plan_update(program: Program) -> UpdatePlan:
     """Find the families of the program's update."""
+    update = program.update
+    assert update is not None
+    groups = group_alike(update, program.state_slots)
+    plan = _read_families(program, groups)
+    if plan is None:
+        # What is no element-wise rule runs as it was captured, so each of its parameters is needed.
+        plan = _read_families(program, [(name,) for names in groups for name in names])
+    assert plan is not None
+    return plan
+
+
+def _read_families(program: Program, groups: Sequence[tuple[str, ...]]) -> UpdatePlan | None:
+    """The plan from the first parameter of each group, or None where a group of several has no element-wise rule."""
     assert program.update is not None
-    draft = draft_graph(program.update, program.constants)
-    separate_scalars(draft)
-    simplify(draft)
+    draft = _draft_updates(program, {names[0] for names in groups})
     slots = {slot.key: slot for slot in program.state_slots}
     reader = _RuleReader(draft, slots)
     members: dict[Hashable, list[str]] = {}
     rules: dict[Hashable, Rule] = {}
     others: list[str] = []
-    for entry in draft.outputs:
-        if entry.kind is not OutputKind.PARAMETER:
-            continue
+    for names in groups:
         try:
-            key, rule = reader.read(entry.name)
+            key, rule = reader.read(names[0])
         except _NotElementwiseError:
-            others.append(entry.name)
+            if len(names) > 1:
+                return None
+            others.append(names[0])
             continue
         rules.setdefault(key, rule)
-        members.setdefault(key, []).append(entry.name)
-    families = tuple(Family(rules[key], tuple(names)) for key, names in members.items())
-    return UpdatePlan(draft, families, tuple(others))
+        members.setdefault(key, []).extend(names)
+    position = {entry.name: index for index, entry in enumerate(program.update.outputs)}
+    families = tuple(
+        Family(rules[key], tuple(sorted(names, key=position.__getitem__))) for key, names in members.items()
+    )
+    dtypes = {entry.name: entry.dtype for entry in program.update.inputs_of(InputKind.GRADIENT)}
+    return UpdatePlan(draft, families, tuple(others), dtypes)
+
+
+def _draft_updates(program: Program, parameters: Collection[str]) -> Draft:
+    """The part of the update graph that computes the new values of some parameters and of their state."""
+    assert program.update is not None
+    owner = {slot.key: slot.parameter for slot in program.state_slots}
+    wanted = [
+        entry
+        for entry in program.update.outputs
+        if (owner[entry.name] if entry.kind is OutputKind.STATE else entry.name) in parameters
+    ]
+    draft = draft_graph(program.update, program.constants, wanted)
+    separate_scalars(draft)
+    simplify(draft)
+    return draft
 
 
 class _RuleReader:
@@ -88,7 +119,11 @@ class _RuleReader:
 
     def __init__(self, draft: Draft, slots: dict[str, StateSlot]) -> None:
         self._slots = slots
-        self._entries: dict[fx.Node, GraphInput] = {draft.placeholder(entry.node): entry for entry in draft.inputs}
+        self._slots_of: dict[str, list[StateSlot]] = {}
+        for slot in slots.values():
+            self._slots_of.setdefault(slot.parameter, []).append(slot)
+        placeholders = {node.name: node for node in draft.graph.find_nodes(op="placeholder")}
+        self._entries: dict[fx.Node, GraphInput] = {placeholders[entry.node]: entry for entry in draft.inputs}
         self._order = {node: index for index, node in enumerate(draft.graph.nodes)}
         self._numbers: dict[Hashable, int] = {}
         self._results: dict[str, dict[str, fx.Node]] = {}
@@ -103,7 +138,7 @@ class _RuleReader:
     def read(self, parameter: str) -> tuple[Hashable, Rule]:
         results = self._results[parameter]
         shape = tuple(results[PARAMETER_ROLE].meta["val"].shape)
-        slots = [slot for slot in self._slots.values() if slot.parameter == parameter]
+        slots = self._slots_of.get(parameter, [])
         if any(slot.shape not in ((), shape) for slot in slots):
             raise _NotElementwiseError
         visit = _Visit(self, parameter, shape)

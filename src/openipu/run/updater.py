@@ -16,8 +16,8 @@ from openipu.graph import GraphInput, InputKind, OutputKind
 from openipu.run.buckets import Bucket, BucketGroup, divide_parameters
 from openipu.run.codegen import generate_function
 from openipu.run.device_memory import DeviceMemory
-from openipu.run.draft import Draft
-from openipu.run.passes import remove_dead_code
+from openipu.run.draft import Draft, copy_ancestors
+from openipu.run.rounding import UPDATE_SEED
 from openipu.run.update_functions import build_rule_functions
 from openipu.run.update_rules import PARAMETER_ROLE, UpdatePlan
 
@@ -33,7 +33,7 @@ class Updater:
         self._memory = memory
         self._accumulate = accumulate
         dtypes = {name: tensor.dtype for name, tensor in memory.parameters.items()}
-        dtypes |= {entry.name: entry.dtype for entry in plan.draft.inputs if entry.kind is InputKind.GRADIENT}
+        dtypes |= plan.gradient_dtypes
         computed = dict.fromkeys(
             node for family in plan.families for node in family.rule.shared if node.op != "placeholder"
         )
@@ -128,22 +128,21 @@ class _Part:
 
     def __init__(self, draft: Draft, wanted: Sequence[fx.Node], memory: DeviceMemory) -> None:
         self._results = tuple(dict.fromkeys(wanted))
-        graph = fx.Graph()
-        copies: dict[fx.Node, fx.Node] = {}
-        graph.graph_copy(draft.graph, copies)
+        graph, copies = copy_ancestors(draft.graph, self._results)
         graph.output(tuple(copies[node] for node in self._results))
         bound: dict[str, Any] = {
             copy.name: draft.bound[node.name] for node, copy in copies.items() if node.name in draft.bound
         }
-        remove_dead_code(Draft(graph, (), ()))
-        by_name = {node.name: copy for node, copy in copies.items()}
+        entries = {entry.node: entry for entry in draft.inputs}
         gradients: list[str] = []
-        for entry in draft.inputs:
-            node = by_name[entry.node]
-            if entry.kind is InputKind.GRADIENT and node.users:
+        for node, copy in copies.items():
+            entry = entries.get(node.name)
+            if entry is None or node.op != "placeholder" or copy.name in bound:
+                continue
+            if entry.kind is InputKind.GRADIENT:
                 gradients.append(entry.name)
-            elif node.name not in bound:
-                bound[node.name] = find_value(entry, memory)
+            else:
+                bound[copy.name] = find_value(entry, memory)
         self.gradients = tuple(gradients)
         self._function = generate_function(graph, bound, "update")
 
@@ -164,6 +163,8 @@ def find_value(entry: GraphInput, memory: DeviceMemory) -> torch.Tensor | None:
             return memory.state[entry.name]
         case InputKind.HYPER:
             return memory.hyper[entry.name]
+        case InputKind.SEED if entry.name == UPDATE_SEED:
+            return memory.update_seed
         case _:
             return None
 

@@ -38,7 +38,7 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "autoRoundNumIPUs": (ACTS, "with OPENIPU_REPORT_HARDWARE=1, IPUs are reserved in powers of two"),
     "setExecutionStrategy": (PLAN, "IPU and stage or phase of each op, and what a pipeline needs; results stay"),
     "setAvailableMemoryProportion": (PLAN, "memory that matrix products and convolutions may use, IPU by IPU"),
-    "enableExecutableCaching": (ACTS, "one file a program with figures of its plan; compiling is repeated"),
+    "enableExecutableCaching": (ACTS, "one entry a program: the second start plans and compiles nothing"),
     "enableProfiling": (ACTS, "writes profile.pop of the modelled run"),
     "modelName": (ACTS, "names the program and the directory of its profile"),
     "logDir": (NONE, "there are no log files of a lower layer"),
@@ -55,16 +55,25 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "Jit.traceModel": (NONE, "there is one way to trace"),
     "Precision.halfFloatCasting": (NONE, "deprecated: operands are promoted as PyTorch does"),
     "Precision.runningStatisticsAlwaysFloat": (NONE, "deprecated: running statistics keep the type of the module"),
-    "Precision.enableFloatingPointExceptions": (ACTS, "forward and backward stop at the first such op"),
-    "Precision.enableStochasticRounding": (MISSING, "half results are rounded to nearest"),
-    "Precision.setPartialsType": (PLAN, "sums are always accumulated in float32 here, which is at least as exact"),
+    "Precision.enableFloatingPointExceptions": (
+        ACTS,
+        "a run stops at the first such op; the error names it, and the line",
+    ),
+    "Precision.enableStochasticRounding": (
+        ACTS,
+        "half results and half weights are rounded up or down by chance, from the seed",
+    ),
+    "Precision.setPartialsType": (
+        ACTS,
+        "with torch.half, sums of half products are rounded to half after each quarter",
+    ),
     "Training.gradientAccumulation": (ACTS, "micro-batches in one weight update"),
     "Training.accumulationAndReplicationReductionType": (ACTS, "mean or sum of gradients"),
     "Training.setMeanAccumulationAndReplicationReductionStrategy": (
         NONE,
         "each gradient is scaled as it is added up in accum_type, which is the mean either way",
     ),
-    "Training.setAutomaticLossScaling": (ACTS, "the loss scale follows the half gradients, from call to call"),
+    "Training.setAutomaticLossScaling": (ACTS, "the loss scale follows the half gradients, from update to update"),
     "Training.setConvolutionDithering": (NONE, "where a convolution starts does not change results"),
     "TensorLocations.numIOTiles": (PLAN, "tiles that are set aside for host transfers"),
     "TensorLocations.setActivationLocation": (PLAN, "on or off the chip, whole or in shares"),
@@ -81,7 +90,15 @@ TABLE: dict[str, tuple[Effect, str]] = {
 
 POPART: dict[str, tuple[Effect, str]] = {  # keys of _Popart.set that are read here
     "autoRecomputation": (PLAN, "which activations are made again in backward"),
-    "engineOptions": (ACTS, "autoReport.all and autoReport.directory write a profile"),
+    "engineOptions": (
+        ACTS,
+        "autoReport.all and autoReport.directory write a profile; debug.nanOverflowMode says what half overflow gives",
+    ),
+    "automaticLossScalingSettings.enabled": (ACTS, "as Training.setAutomaticLossScaling"),
+    "automaticLossScalingSettings.binEdgeLocation": (ACTS, "where large gradients begin, as a share of 65504"),
+    "automaticLossScalingSettings.thresholdUpperCountProportion": (ACTS, "the share of large ones that is too much"),
+    "automaticLossScalingSettings.updatePeriod": (ACTS, "updates from one change of the scale to the next"),
+    "automaticLossScalingSettings.gradientTensorTrackingMethod": (ACTS, "0: all half gradients, 1: those of products"),
 }
 
 

@@ -9,7 +9,6 @@ import torch
 
 from poptorch._logging import logger, warn_once
 from poptorch.enums import HalfFloatCastingBehavior, MeanReductionStrategy, ReductionType
-from poptorch.options._effects import tell_missing
 from poptorch.options._storage import OptionsDict
 
 
@@ -55,8 +54,6 @@ class _PrecisionOptions(OptionsDict):
     def enableStochasticRounding(self, enabled: bool) -> _PrecisionOptions:
         assert isinstance(enabled, bool), "enableStochasticRounding needs a boolean"
         self.set(enable_stochastic_rounding=enabled)
-        if enabled:
-            tell_missing("Precision.enableStochasticRounding")
         return self
 
     def setPartialsType(self, dtype: torch.dtype) -> _PrecisionOptions:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 import openipu.graph as graph
+from openipu.numerics import Overflow
 from poptorch._logging import logger
 from poptorch.enums import OutputMode, ReductionType
 from poptorch.errors import createPoptorchError, translate_errors
@@ -32,6 +33,7 @@ OUTPUT_MODES = {
     OutputMode.EveryN: graph.OutputMode.EVERY_N,
     OutputMode.Sum: graph.OutputMode.SUM,
 }
+DEFAULT_OVERFLOW = Overflow.INFINITY
 _EXECUTION_MODES = {graph.Strategy.PIPELINED: 0, graph.Strategy.SHARDED: 1}
 REDUCTIONS = {ReductionType.Mean: graph.Reduction.MEAN, ReductionType.Sum: graph.Reduction.SUM}
 
@@ -49,6 +51,8 @@ def build_run_options(options: Options, training: bool) -> graph.RunOptions:
     values["training"] = training
     values["taps"] = _list_taps(options, training)
     values["floating_point_exceptions"] = options.Precision.enable_floating_point_exceptions
+    values["stochastic_rounding"] = options.Precision.enable_stochastic_rounding
+    values["half_overflow"] = choose_half_overflow(options)
     values["output_mode"] = OUTPUT_MODES[choose_output_mode(options, training)]
     values["reduction"] = REDUCTIONS[options.Training.accumulation_and_replication_reduction_type]
     values["gradient_accumulation"] = options.Training.gradient_accumulation if training else 1
@@ -63,6 +67,17 @@ def build_run_options(options: Options, training: bool) -> graph.RunOptions:
     )
     with translate_errors():
         return graph.RunOptions(**values)
+
+
+def choose_half_overflow(options: Options) -> Overflow:
+    """What a half result that is too large becomes: the engine's NaN-on-overflow flag says it.
+
+    With floating-point exceptions it stops the run in any case.
+    """
+    wished = _read_engine_options(options).get("debug.nanOverflowMode")
+    if wished is None:
+        return DEFAULT_OVERFLOW
+    return Overflow.NAN if str(wished).lower() == "true" else Overflow.SATURATE
 
 
 def number_execution_mode(options: Options) -> int:
@@ -88,12 +103,16 @@ def _list_taps(options: Options, training: bool) -> tuple[graph.Tap, ...]:
 
 def choose_profile_directory(options: Options, training: bool) -> Path | None:
     """Where `profile.pop` goes: the options' engine options, else POPLAR_ENGINE_OPTIONS; None when neither asks."""
-    engine = {**_read_engine_environment(), **options._Popart.options.get("engineOptions", {})}
+    engine = _read_engine_options(options)
     wanted = ("autoReport.all", "autoReport.outputGraphProfile", "autoReport.outputExecutionProfile")
     if not any(str(engine.get(name, "false")).lower() == "true" for name in wanted):
         return None
     name = options.get("model_name") or ("training" if training else "inference")
     return Path(engine.get("autoReport.directory", ".")) / name
+
+
+def _read_engine_options(options: Options) -> dict[str, Any]:
+    return {**_read_engine_environment(), **options._Popart.options.get("engineOptions", {})}
 
 
 def _read_engine_environment() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """One module a command: `add_parser` describes it, `execute` does it and returns the exit code."""
 
-from openipu.cli.commands import doctor, plan, report, run, systems
+from openipu.cli.commands import cache, doctor, plan, report, run, systems
 
-ALL = (run, plan, report, systems, doctor)
+ALL = (run, plan, report, systems, cache, doctor)
 
-__all__ = ["ALL", "doctor", "plan", "report", "run", "systems"]
+__all__ = ["ALL", "cache", "doctor", "plan", "report", "run", "systems"]

@@ -60,8 +60,8 @@ def add_parser(
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each program under DIR")
     parser.add_argument(
         "--tier",
-        choices=("instant", "compiled"),
-        help="how to execute: at once, or after a long compilation by Inductor that pays in long runs",
+        choices=("auto", "instant", "compiled"),
+        help="how to execute: at once, after a long compilation that pays in long runs, or one and then the other",
     )
     parser.add_argument("--quiet", action="store_true", help="print no summary")
     parser.add_argument("--check", action="store_true", help="list the SDK names in use, and which are there")

@@ -1,0 +1,114 @@
+"""What is compared: a model, training or inference, a number format, an accumulation; and the ways to run it.
+
+In: names. Out: `Cell` and `Way`, with the environment of a way's process. No torch in here: the driver stays small.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+ACCUMULATION_STEPS = 16  # at micro-batch 1
+
+# What could change how a way runs is not inherited: a measurement must not depend on the shell that it is started from.
+_DROPPED_PREFIXES = ("OPENIPU_", "POPTORCH_", "TORCHINDUCTOR_", "TORCH_COMPILE", "TORCH_LOGS", "AOT_INDUCTOR")
+
+
+class Kind(StrEnum):
+    """Who runs the model."""
+
+    EAGER = "eager"
+    COMPILE = "torch.compile"
+    OPENIPU = "openipu"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a model."""
+
+    name: str
+    kind: Kind
+    tier: str | None = None  # None: what a user gets who chooses nothing
+    precision: str | None = None  # None: that of the cell
+
+    def make_environment(self, cache: Path) -> dict[str, str]:
+        """The environment of this way's process. Ways of one kind share a cache; PyTorch and openipu share none."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)}
+        environment |= {
+            # A thread that waits must sleep: it would spin into the next way's turn.
+            "OMP_WAIT_POLICY": environment.get("OMP_WAIT_POLICY", "passive"),
+            "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_VERBOSITY": "error",
+            "TORCHINDUCTOR_CACHE_DIR": str(cache / f"inductor-{self.kind}"),
+            "OPENIPU_CACHE_DIR": str(cache / "openipu"),
+        }
+        if self.tier is not None:
+            environment["OPENIPU_TIER"] = self.tier
+        elif self.kind is Kind.OPENIPU:
+            # A user's run has its tier chosen after some seconds; a measurement need not wait for them.
+            environment["OPENIPU_COMPILE_AFTER"] = "0"
+        return environment
+
+
+EAGER = Way("eager", Kind.EAGER)
+COMPILE = Way("torch.compile", Kind.COMPILE)
+INSTANT = Way("openipu instant", Kind.OPENIPU, tier="instant")
+COMPILED = Way("openipu compiled", Kind.OPENIPU, tier="compiled")
+CHOSEN = Way("openipu", Kind.OPENIPU)
+CHOSEN_FLOAT32 = Way("openipu float32", Kind.OPENIPU, precision="float32")
+
+# In the order of preparation: openipu's own choice compiles, compares both tiers and keeps its verdict. What it made is
+# then in the cache for the pinned tier; the other way round, the choice would find compiled code and no verdict.
+WAYS: dict[str, Way] = {way.name: way for way in (EAGER, COMPILE, INSTANT, CHOSEN, CHOSEN_FLOAT32, COMPILED)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a table."""
+
+    model: str
+    training: bool = True
+    precision: str = "float32"
+    accumulation: int = 1
+
+    @property
+    def key(self) -> str:
+        """The cell as one word, such as `gpt2-training-half-1`."""
+        return f"{self.model}-{'training' if self.training else 'inference'}-{self.precision}-{self.accumulation}"
+
+    @property
+    def variant(self) -> str:
+        """The cell without its model."""
+        return self.key.removeprefix(f"{self.model}-")
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways of the comparison. Half is compared with eager half and with our own float32."""
+        if self.precision == "half":
+            return (EAGER, INSTANT, CHOSEN, CHOSEN_FLOAT32, COMPILED)
+        return (EAGER, COMPILE, INSTANT, CHOSEN, COMPILED)
+
+    @classmethod
+    def parse(cls, key: str) -> Cell:
+        """The cell of a key."""
+        model, phase, precision, accumulation = key.split("-")
+        return cls(model, phase == "training", precision, int(accumulation))
+
+
+VARIANTS: dict[str, Mapping[str, object]] = {
+    "training-float32-1": {},
+    "inference-float32-1": {"training": False},
+    f"training-float32-{ACCUMULATION_STEPS}": {"accumulation": ACCUMULATION_STEPS},
+    "training-half-1": {"precision": "half"},
+    "inference-half-1": {"training": False, "precision": "half"},
+}
+
+
+def list_cells(models: Sequence[str], variants: Sequence[str] = tuple(VARIANTS)) -> Iterator[Cell]:
+    """All cells of these models, model by model: compiled artefacts of one model are made close to each other."""
+    for model in models:
+        for variant in variants:
+            yield Cell.parse(f"{model}-{variant}")

@@ -1,0 +1,259 @@
+"""Update rules for which PyTorch has one kernel.
+
+In: the contracted graph of an element-wise rule. Out: a function with the same arguments that runs PyTorch's fused
+kernel, one pass over memory, where the graph is what that kernel computes: Adam and AdamW, and SGD with momentum. The
+rule is recognised by its arithmetic, and the kernel's settings are computed from the rule's own numbers, so the
+results differ by rounding alone.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+aten = torch.ops.aten
+
+_ROUNDING = 2.0**-22  # of a float32 that was computed from others
+
+
+@dataclass(frozen=True, eq=False)
+class _Adam:
+    """Where the values of Adam's rule come from: nodes, or plain numbers."""
+
+    parameter: fx.Node
+    gradient: fx.Node
+    first: fx.Node
+    second: fx.Node
+    first_rest: Any  # 1 - beta1
+    second_keep: Any  # beta2
+    second_rest: Any  # 1 - beta2
+    root: Any  # sqrt(1 - beta2 ** step)
+    epsilon: Any
+    step_size: Any
+    penalty: Any  # L2: added to the gradient, times the parameter
+    keep: Any  # decoupled decay: what the parameter is multiplied by first
+
+
+@dataclass(frozen=True, eq=False)
+class _Momentum:
+    """Where the values of SGD's rule come from."""
+
+    parameter: fx.Node
+    gradient: fx.Node
+    velocity: fx.Node
+    momentum: Any
+    learning_rate: Any
+    penalty: Any
+    nesterov: bool
+
+
+Update = Callable[..., None]
+
+
+def find_fused_update(
+    graph: fx.Graph, targets: Mapping[str, fx.Node], results: Mapping[str, fx.Node]
+) -> Callable[[Update], Update] | None:
+    """What makes the fused function from the plain one, or None. `targets` and `results` are values by role."""
+    values = [node.meta.get("val") for node in (*targets.values(), *results.values())]
+    if any(not isinstance(value, torch.Tensor) or value.dtype is not torch.float32 for value in values):
+        return None
+    reader = _Reader(targets, results)
+    adam, momentum = reader.read_adam(), reader.read_momentum()
+    places = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
+    # A target that is a converted argument has the place of that argument.
+    places |= {node: places[node.all_input_nodes[0]] for node in targets.values() if node.op != "placeholder"}
+    if adam is not None:
+        return lambda plain: _make_adam(adam, places, plain)
+    return None if momentum is None else lambda plain: _make_momentum(momentum, places, plain)
+
+
+class _Reader:
+    """Compares the new values with what the kernels compute."""
+
+    def __init__(self, targets: Mapping[str, fx.Node], results: Mapping[str, fx.Node]) -> None:
+        self._parameter, self._gradient = targets.get("parameter"), targets.get("gradient")
+        self._new = results.get("parameter")
+        self._states = {results[role]: targets[role] for role in results if role != "parameter"}
+
+    def read_adam(self) -> _Adam | None:
+        new = _take(self._new, aten.addcdiv.default, 3, ("value",))
+        if new is None or len(self._states) != 2:
+            return None
+        base, first, denominator = new[:3]
+        step_size = _take(new[3], operator.neg, 1)
+        sum_ = _take(denominator, aten.add.Tensor, 2)
+        average = _take(first, aten.lerp.Scalar, 3)
+        if step_size is None or sum_ is None or average is None:
+            return None
+        quotient = _take(sum_[0], aten.div.Tensor, 2) or (sum_[0], 1.0)
+        root = _take(quotient[0], aten.sqrt.default, 1)
+        square = None if root is None else _take(root[0], aten.addcmul.default, 3, ("value",))
+        scaled = None if square is None else _take(square[0], aten.mul.Tensor, 2)
+        kept = _take(base, aten.mul.Tensor, 2) or (base, 1.0)
+        if root is None or square is None or scaled is None or kept[0] is not self._parameter:
+            return None
+        gradient = average[1]
+        penalty = self._read_penalty(gradient)
+        known = self._states.get(first) is average[0] and self._states.get(root[0]) is scaled[0]
+        if penalty is None or not known or square[1] is not gradient or square[2] is not gradient:
+            return None
+        assert self._parameter is not None
+        assert self._gradient is not None
+        return _Adam(
+            parameter=self._parameter,
+            gradient=self._gradient,
+            first=average[0],
+            second=scaled[0],
+            first_rest=average[2],
+            second_keep=scaled[1],
+            second_rest=square[3],
+            root=quotient[1],
+            epsilon=sum_[1],
+            step_size=step_size[0],
+            penalty=penalty,
+            keep=kept[1],
+        )
+
+    def read_momentum(self) -> _Momentum | None:
+        new = _take(self._new, aten.sub.Tensor, 2, ("alpha",))
+        if new is None or new[0] is not self._parameter or len(self._states) != 1:
+            return None
+        ((velocity, old),) = self._states.items()
+        sum_ = _take(velocity, aten.add.Tensor, 2, ("alpha",))
+        penalty = None if sum_ is None else self._read_penalty(sum_[0])
+        if sum_ is None or penalty is None or sum_[1] is not old:
+            return None
+        ahead = _take(new[1], aten.add.Tensor, 2, ("alpha",))
+        nesterov = new[1] is not velocity
+        if nesterov and (ahead is None or ahead != (sum_[0], velocity, sum_[2])):
+            return None
+        assert self._parameter is not None
+        assert self._gradient is not None
+        return _Momentum(self._parameter, self._gradient, old, sum_[2], new[2], penalty, nesterov)
+
+    def _read_penalty(self, gradient: Any) -> Any:
+        """The factor of the parameter in the gradient that the rule uses: 0 where it is the gradient itself."""
+        if gradient is self._gradient and gradient is not None:
+            return 0.0
+        found = _take(gradient, aten.add.Tensor, 2, ("alpha",))
+        if found is None or found[0] is not self._gradient or found[1] is not self._parameter:
+            return None
+        return found[2]
+
+
+def _take(node: Any, target: Any, count: int, keywords: Collection[str] = ()) -> tuple[Any, ...] | None:
+    """The arguments of a node that is this operator, with so many arguments and exactly these keywords."""
+    if not isinstance(node, fx.Node) or node.target is not target or len(node.args) != count:
+        return None
+    return (*node.args, *node.kwargs.values()) if set(node.kwargs) == set(keywords) else None
+
+
+def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Update:
+    tensors = [places[node] for node in (rule.parameter, rule.gradient, rule.first, rule.second)]
+    numbers = [
+        _Number(value, places)
+        for value in (
+            rule.first_rest,
+            rule.second_keep,
+            rule.second_rest,
+            rule.root,
+            rule.epsilon,
+            rule.step_size,
+            rule.penalty,
+            rule.keep,
+        )
+    ]
+    decoupled = rule.keep != 1.0
+    kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
+
+    def update(*values: Any) -> None:
+        first_rest, keep, rest, root, epsilon, step_size, penalty, kept = (number.read(values) for number in numbers)
+        settings = solve_adam(first_rest, keep, rest, root, step_size)
+        if settings is None or (decoupled and penalty) or (settings.learning_rate == 0 and kept != 1):
+            plain(*values)
+            return
+        decay = (1 - kept) / settings.learning_rate if kept != 1 else penalty
+        parameter, gradient, first, second = (values[place] for place in tensors)
+        kernel(
+            [parameter],
+            [gradient],
+            [first],
+            [second],
+            [],
+            [torch.tensor(settings.step)],
+            lr=settings.learning_rate,
+            beta1=settings.beta1,
+            beta2=settings.beta2,
+            weight_decay=decay,
+            eps=epsilon,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    return update
+
+
+@dataclass(frozen=True, slots=True)
+class AdamSettings:
+    """What PyTorch's kernel is called with. Its step need not be whole."""
+
+    beta1: float
+    beta2: float
+    step: float
+    learning_rate: float
+
+
+def solve_adam(first_rest: float, keep: float, rest: float, root: float, step_size: float) -> AdamSettings | None:
+    """The settings with which the kernel uses just these numbers, if there are such.
+
+    The kernel divides by sqrt(1 - beta2 ** step) and multiplies by lr / (1 - beta1 ** step).
+    """
+    beta1, beta2 = 1 - first_rest, 1 - rest
+    if abs(beta2 - keep) > _ROUNDING or not (0 < beta1 < 1 and 0 < beta2 < 1 and 0 < root <= 1):
+        return None
+    left = 1 - root * root
+    step = math.log(left) / math.log(beta2) if left > 0 else math.inf
+    return AdamSettings(beta1, beta2, step, step_size * (1 - beta1**step))
+
+
+def _make_momentum(rule: _Momentum, places: Mapping[fx.Node, int], plain: Update) -> Update:
+    tensors = [places[node] for node in (rule.parameter, rule.gradient, rule.velocity)]
+    numbers = [_Number(value, places) for value in (rule.momentum, rule.learning_rate, rule.penalty)]
+
+    def update(*values: Any) -> None:
+        momentum, learning_rate, penalty = (number.read(values) for number in numbers)
+        if momentum == 0:  # the kernel then knows no velocity, and the rule still writes one
+            plain(*values)
+            return
+        parameter, gradient, velocity = (values[place] for place in tensors)
+        torch._fused_sgd_(
+            [parameter],
+            [gradient],
+            [velocity],
+            weight_decay=penalty,
+            momentum=momentum,
+            lr=learning_rate,
+            dampening=0.0,
+            nesterov=rule.nesterov,
+            maximize=False,
+            is_first_step=False,
+        )
+
+    return update
+
+
+class _Number:
+    """A number of the rule: an argument of its function, or written into it."""
+
+    def __init__(self, value: Any, places: Mapping[fx.Node, int]) -> None:
+        self._place = places[value] if isinstance(value, fx.Node) else -1
+        self._value = 0.0 if isinstance(value, fx.Node) else float(value)
+
+    def read(self, values: Sequence[Any]) -> float:
+        return self._value if self._place < 0 else float(values[self._place])

@@ -1,0 +1,33 @@
+"""Operators whose usual kernel is slow on this host, by way of a quicker one with the same results.
+
+In: the arguments of the ATen operator. Out: what it would return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+_FEWEST_CHANNELS = 8  # with fewer, turning the tensor costs more than it gains
+
+
+def max_pool_2d(
+    tensor: torch.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`max_pool2d_with_indices`, channel beside channel: the kernel for planes compares one number at a time.
+
+    The indices keep that order of memory, which backward puts right where it has to.
+    """
+    pool = torch.ops.aten.max_pool2d_with_indices.default
+    if tensor.dim() != 4 or tensor.shape[1] < _FEWEST_CHANNELS or not tensor.is_contiguous():
+        found: tuple[torch.Tensor, torch.Tensor] = pool(tensor, kernel, stride, padding, dilation, ceil_mode)
+        return found
+    turned = tensor.contiguous(memory_format=torch.channels_last)
+    values, indices = pool(turned, kernel, stride, padding, dilation, ceil_mode)
+    return values.contiguous(), indices

@@ -1,0 +1,226 @@
+"""Which engine runs a program, and when it is exchanged.
+
+In: a program on its lanes, options, the program's key in the cache. Out: the engine to use for each run. The instant
+tier answers first. `auto` compiles in the background once a run has gone on for some seconds, tries the compiled engine
+when it is there, and keeps the quicker one; the verdict is kept for the next process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections import deque
+
+import torch
+
+from openipu.errors import OptionError
+from openipu.graph import Program, RunOptions, Tier
+from openipu.run.draft import Draft
+from openipu.run.engines import CompiledEngine, Engine, InstantEngine, draft_units
+from openipu.run.fold_choice import apply_fold, choose_fold
+from openipu.run.lanes import Lanes
+from openipu.run.micro import draft_micro, weigh_micro_batch
+from openipu.run.native import NativeBuild, NativeJob, NativeProgram, NotCompiledError, find_native, make_native_key
+from openipu.run.recurrent import use_onednn
+from openipu.run.rounded_updates import plan_rounded_update, rounds_update
+from openipu.run.update_rules import plan_update
+
+PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
+
+_PATIENCE_SECONDS = 20.0  # a run that has gone on for so long is worth a compilation
+_TRIED_RUNS = 8  # of each engine, for the comparison
+_JUDGED_SPEED = 1.05  # the compiled engine stays if its best time is at most so much of the instant one's
+_VERDICT = "slower than instant"
+
+_logger = logging.getLogger("openipu")
+
+
+class Tiers:
+    """The engines of one executable."""
+
+    def __init__(self, program: Program, lanes: Lanes, options: RunOptions, identity: str | None) -> None:
+        self._program = program
+        self._lanes = lanes
+        self._options = options
+        self._key = None if identity is None else _make_key(identity, options)
+        # What looks inside the program needs its single operators; lanes have memories of their own.
+        single = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1
+        self._wanted = Tier.INSTANT if single else options.tier
+        self._fold: int | None = None
+        self._native: NativeProgram | None = None
+        self._build: NativeBuild | None = None
+        self._patience = _read_patience() if self._wanted is Tier.AUTO else float("inf")
+        self._spent_seconds = 0.0
+        self._times: deque[float] = deque(maxlen=_TRIED_RUNS)
+        self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
+        self.engine: Engine | None = None
+
+    @property
+    def tier(self) -> Tier:
+        """The tier that runs the program now, or will."""
+        if self.engine is not None:
+            return self.engine.tier
+        return Tier.INSTANT if self._wanted is Tier.AUTO else self._wanted
+
+    def start(self) -> Engine:
+        """The first engine: compiled if that is asked for, or there from before; else instant."""
+        if self.engine is None and (self._wanted is Tier.INSTANT or not self._start_compiled()):
+            self.engine = self._build_instant()
+        assert self.engine is not None
+        return self.engine
+
+    def rebuild(self) -> None:
+        """After state was loaded: bind the functions anew."""
+        if self.engine is None:
+            return
+        if self.engine.tier is Tier.COMPILED and self._native is not None:
+            self._bind_native(self._native)
+        else:
+            self.engine = self._build_instant()
+
+    def note_run(self, seconds: float) -> None:
+        """After each run: start the compiler, take over what it made, or take it back."""
+        if self._wanted is not Tier.AUTO or self._patience == float("inf"):
+            return
+        self._spent_seconds += seconds
+        self._times.append(seconds)
+        if self._native is not None:
+            self._judge()
+        elif self._build is not None:
+            if self._build.done:
+                self._take_over(self._build)
+        elif self._spent_seconds > self._patience and len(self._times) == _TRIED_RUNS:
+            self._instant_seconds = min(self._times)
+            self._compile_in_background()
+
+    def _start_compiled(self) -> bool:
+        native = find_native(self._key) if self._key is not None else None
+        if native is None and self._wanted is Tier.AUTO:
+            return False
+        if native is not None and self._wanted is Tier.AUTO:
+            self._patience = float("inf")  # judged before
+            if native.entry.description.get(_VERDICT):
+                return False
+        try:
+            if native is None:
+                job = self._write_job()
+                native = find_native(job.key) or NativeBuild(job, background=False).finish()
+            self._bind_native(native)
+        except Exception as error:  # whatever Inductor raises, the instant tier gives the same results
+            _warn_not_compiled(self._program.name, error)
+            self._wanted = Tier.INSTANT
+            return False
+        return True
+
+    def _bind_native(self, native: NativeProgram) -> None:
+        with torch.no_grad():
+            self.engine = CompiledEngine(native.functions, self._lanes.first.memory, native.fold)
+        self._native = native
+        for lane in self._lanes.lanes:  # what the instant engine needed is free
+            lane.updater = lane.function = None
+
+    def _write_job(self) -> NativeJob:
+        fold = self._choose_fold()
+        calls = self._options.gradient_accumulation * self._options.replicas // fold
+        micro = self._draft(fold)
+        units = draft_units(self._program, self._options, micro, weigh_micro_batch(self._options), max(calls, 1))
+        return NativeJob.write(units, self._program.name, fold, self._key)
+
+    def _compile_in_background(self) -> None:
+        try:
+            job = self._write_job()
+            self._build = NativeBuild(job, background=True)
+            _logger.info("%s is being compiled in the background.", self._program.name)
+        except NotCompiledError as error:
+            _logger.debug("%s stays in the instant tier: %s.", self._program.name, error)
+            self._patience = float("inf")
+
+    def _take_over(self, build: NativeBuild) -> None:
+        self._build = None
+        try:
+            self._bind_native(build.finish())
+        except Exception as error:
+            _logger.info("%s stays in the instant tier: %s.", self._program.name, error)
+            self._patience = float("inf")
+            return
+        self._times.clear()
+
+    def _judge(self) -> None:
+        """Compare the first runs of the compiled engine with the last ones of the instant one, each by its best: other
+        programs of this machine only ever add to a time."""
+        if len(self._times) < _TRIED_RUNS:
+            return
+        self._patience = float("inf")
+        assert self._instant_seconds is not None
+        assert self._native is not None
+        compiled = min(self._times)
+        if compiled <= self._instant_seconds * _JUDGED_SPEED:
+            _logger.info("%s runs compiled: %.1fx.", self._program.name, self._instant_seconds / compiled)
+            return
+        _logger.info("%s goes back to the instant tier, which is quicker.", self._program.name)
+        self._native.describe({_VERDICT: True})
+        self._native = None
+        self.engine = self._build_instant()
+
+    def _build_instant(self) -> InstantEngine:
+        plan = None
+        if rounds_update(self._program, self._options):
+            plan = plan_rounded_update(self._program, self._options)
+        elif self._program.update is not None:
+            plan = plan_update(self._program)
+        fold = self._choose_fold()
+        return InstantEngine(self._program, self._lanes, self._options, plan, lambda: self._draft(fold), fold)
+
+    def _choose_fold(self) -> int:
+        if self._fold is None:
+            draft = draft_micro(self._program, self._options)
+            wished = choose_fold(self._program, draft, self._options)
+            self._fold = wished if apply_fold(draft, wished) is not None else 1
+        return self._fold
+
+    def _draft(self, fold: int) -> Draft:
+        draft = draft_micro(self._program, self._options)
+        folded = apply_fold(draft, fold)
+        assert folded is not None
+        use_onednn(folded)
+        return folded
+
+
+def _make_key(identity: str, options: RunOptions) -> str:
+    facts = {
+        "program": identity,
+        "iterations": options.device_iterations if not options.training else 1,
+        "accumulation": options.gradient_accumulation,
+        "replicas": options.replicas,
+        "reduction": options.reduction,
+        "folding": options.folding,
+        "half_partials": options.half_partials,
+        "stochastic_rounding": options.stochastic_rounding,
+        "half_overflow": options.half_overflow,
+        "loss_scale_control": repr(options.loss_scale_control),
+    }
+    return make_native_key(facts)
+
+
+def _read_patience() -> float:
+    wished = os.environ.get(PATIENCE_VARIABLE)
+    if not wished:
+        return _PATIENCE_SECONDS
+    try:
+        return float(wished)
+    except ValueError:
+        raise OptionError(
+            f"{PATIENCE_VARIABLE} is {wished!r}, which is no number of seconds: set it to 20, for example, or `inf`."
+        ) from None
+
+
+def _warn_not_compiled(name: str, error: Exception) -> None:
+    reason = (str(error).strip().splitlines() or ["no message"])[0]
+    warnings.warn(
+        f"{name} could not be compiled and runs in the instant tier instead ({reason}). "
+        "Results are the same; only the speed differs. Check that a C++ compiler is installed, or choose the "
+        "instant tier.",
+        UserWarning,
+        stacklevel=6,
+    )

@@ -1,0 +1,35 @@
+"""The store of compiled programs on disk: keyed, checksummed, shared by processes, bounded in size. Free of torch."""
+
+from openipu.store.entry import Entry, Part
+from openipu.store.keys import describe_build, describe_host, make_key
+from openipu.store.location import (
+    DIRECTORY_VARIABLE,
+    LIMIT_VARIABLE,
+    choose_directory,
+    choose_limit_bytes,
+    explain_exposure,
+    parse_size,
+)
+from openipu.store.locks import hold_file
+from openipu.store.records import Finding, Removal, Summary
+from openipu.store.store import Store, open_store
+
+__all__ = [
+    "DIRECTORY_VARIABLE",
+    "LIMIT_VARIABLE",
+    "Entry",
+    "Finding",
+    "Part",
+    "Removal",
+    "Store",
+    "Summary",
+    "choose_directory",
+    "choose_limit_bytes",
+    "describe_build",
+    "describe_host",
+    "explain_exposure",
+    "hold_file",
+    "make_key",
+    "open_store",
+    "parse_size",
+]

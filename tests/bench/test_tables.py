@@ -1,0 +1,137 @@
+"""From raw results to tables, aims and the page."""
+
+import pytest
+from bench.aims import list_aims
+from bench.cells import VARIANTS, WAYS, Cell
+from bench.figures import Figures
+from bench.models import MODELS
+from bench.page import PAGE, update_page, write_markdown
+from bench.store import Store
+from bench.tables import list_failures, make_tables
+
+
+def make_cell(speed, half=False):
+    """Eager takes two seconds; openipu is `speed` times as fast; torch.compile takes one second."""
+    seconds = {"eager": 2.0, "torch.compile": 1.0, "openipu": 2.0 / speed}
+    if half:
+        seconds = {"eager": 2.0, "openipu": 2.0 / speed, "openipu float32": 0.1}
+    ways = {name: {"seconds": [value] * 3, "peak_bytes": 100 * 2**20} for name, value in seconds.items()}
+    return {"ways": ways}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results.json")
+
+
+def find_aim(store, text):
+    return next(aim for aim in list_aims(Figures(store)) if aim.text.startswith(text))
+
+
+def fill_training(store, speeds):
+    for name, speed in zip(MODELS, speeds, strict=True):
+        store.merge("steps", Cell(name).key, make_cell(speed))
+
+
+def test_a_mean_over_all_models_is_reached_or_not(store):
+    fill_training(store, [1.3] * 7)
+    assert find_aim(store, "Training, float32, over eager: geometric mean").reached is True
+    assert find_aim(store, "Training, float32, over torch.compile: geometric mean").reached is False  # 0.65x
+
+
+def test_one_slow_model_misses_the_aim_of_each_model(store):
+    fill_training(store, [1.5] * 6 + [0.9])
+    aim = find_aim(store, "Training, float32, over eager: each model")
+    assert (aim.reached, aim.measured) == (False, "0.90 (ViT-base)")
+
+
+def test_models_that_are_missing_leave_an_aim_open(store):
+    store.merge("steps", Cell("cnn").key, make_cell(3.0))
+    assert find_aim(store, "Training, float32, over eager: each model").reached is None
+    assert find_aim(store, "Training, float32, over eager: geometric mean").reached is None
+    assert find_aim(store, "Planning time").measured == "not measured"
+
+
+def test_half_is_held_against_eager_half_and_our_own_float32(store):
+    for name in MODELS:
+        store.merge("steps", Cell(name, True, "half").key, make_cell(10.0, half=True))
+    assert find_aim(store, "Training, half, over eager half").measured.startswith("10.00")
+    # 0.2 s of half over 0.1 s of float32
+    aim = find_aim(store, "Training, half: time over our own float32")
+    assert (aim.reached, aim.measured[:4]) == (False, "2.00")
+
+
+def test_the_share_of_the_limit_uses_the_rates_of_the_same_round(store):
+    cell = {
+        "ways": {"openipu": {"seconds": [2.0, 4.0]}},
+        "flops": 100.0,
+        "traffic_bytes": 50.0,
+        # Half as fast in the second round: 1 s + 0.5 s, then 2 s + 1 s. The share stays 75 %.
+        "host": [
+            {"flops_per_second": 100.0, "bytes_per_second": 100.0},
+            {"flops_per_second": 50.0, "bytes_per_second": 50.0},
+        ],
+    }
+    store.merge("steps", Cell("vit").key, cell)
+    share = Figures(store).find_limit_share(Cell("vit"), "openipu")
+    assert (share.lower, share.upper) == (0.75, 0.75)
+
+
+def test_memory_that_grows_misses_its_aim(store):
+    steps = list(range(100, 2001, 100))
+    store.merge("flatness", "openipu", {"steps": steps, "resident_bytes": [4096 * step for step in steps]})
+    aim = find_aim(store, "Memory growth")
+    assert (aim.reached, aim.measured) == (False, "4,096 B a step (openipu)")
+
+
+def test_results_of_single_sections_are_merged_into_one_file(store):
+    store.merge("steps", "cnn-training-float32-1", make_cell(2.0))
+    again = Store(store.path)
+    again.merge("planning", "bert", {"capture_seconds": {}, "plan_seconds": {}})
+    again.merge("steps", "cnn-training-float32-1", make_cell(3.0))
+    read = Store(store.path)
+    assert set(read.values) == {"version", "steps", "planning"}
+    assert Figures(read).find_speed(Cell("cnn"), "openipu", "eager").median == pytest.approx(3.0)
+
+
+def test_a_way_that_failed_is_named_and_leaves_the_others(store):
+    cell = make_cell(2.0)
+    cell["ways"]["openipu compiled"] = {"error": "RuntimeError: no compiler"}
+    store.merge("steps", Cell("cnn").key, cell)
+    assert list(list_failures(Figures(store))) == [
+        "steps, cnn-training-float32-1, openipu compiled: RuntimeError: no compiler"
+    ]
+    table = next(table for table in make_tables(Figures(store)) if table.name == "training")
+    assert "| MNIST CNN | 2,000 | 2.00x (2.00–2.00) | failed | 2.00x (2.00–2.00) |" in write_markdown(table)
+
+
+def test_every_table_has_a_place_on_the_page(store):
+    for variant in VARIANTS:
+        for name in MODELS:
+            store.merge("steps", f"{name}-{variant}", make_cell(2.0, half="half" in variant))
+    store.merge("first_step", "cnn-openipu", {"cold": {"result_seconds": 2.0}, "warm": {"result_seconds": 0.5}})
+    store.merge("flatness", "openipu", {"steps": [500, 2000], "resident_bytes": [1, 1]})
+    figures = {str(layers): [0.5] for layers in (6, 12, 24, 48)}
+    store.merge("planning", "bert", {"capture_seconds": figures, "plan_seconds": figures})
+    store.merge("loading", "training", {"batch": 16, "ways": {"eager": {"seconds": [1.0, 1.0]}}})
+    tables = make_tables(Figures(store))
+    assert len(tables) == 11
+    page = update_page(PAGE.read_text(encoding="utf-8"), {table.name: write_markdown(table) for table in tables})
+    assert all(table.title in page for table in tables)
+
+
+def test_only_the_part_between_the_marks_is_replaced():
+    page = "before\n<!-- bench:a -->\nold\n<!-- /bench:a -->\nafter\n"
+    assert update_page(page, {"a": r"new \1"}) == "before\n<!-- bench:a -->\nnew \\1\n<!-- /bench:a -->\nafter\n"
+
+
+def test_a_part_without_a_place_is_an_error():
+    with pytest.raises(ValueError, match="bench:a"):
+        update_page("a page without marks", {"a": "new"})
+
+
+def test_a_cell_is_found_again_by_its_key():
+    for variant in VARIANTS:
+        cell = Cell.parse(f"bert_small-{variant}")
+        assert (cell.key, cell.variant) == (f"bert_small-{variant}", variant)
+        assert {way.name for way in cell.ways} <= set(WAYS)

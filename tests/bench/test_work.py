@@ -1,0 +1,177 @@
+"""What runs in the workers: every way does the same work, and the work is counted rightly."""
+
+import copy
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from bench.cells import CHOSEN, EAGER, INSTANT, Cell
+from bench.models import MODELS
+from bench.plan import RunPlan
+from bench.processes import ROOT, WorkerError, WorkerProcess
+from bench.sections.steps import make_play, measure_cell
+from bench.store import Store
+from bench.turns import Budget
+from bench.work.counting import count_flops, count_optimizer_bytes
+from bench.work.process_figures import (
+    read_cpu_seconds,
+    read_peak_bytes,
+    read_resident_bytes,
+    reset_peak,
+    wait_until_idle,
+)
+from bench.work.steps import make_call_inputs, make_optimizer, make_step
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def read_weights_after_a_step(way, cell):
+    model = MODELS[cell.model]
+    torch.manual_seed(1)
+    module = copy.deepcopy(model.build()).train()
+    inputs = make_call_inputs(cell, model)
+    make_step(way, cell, module, inputs, make_optimizer(way, model, module))()
+    return {name: value.detach().clone() for name, value in module.state_dict().items()}
+
+
+@pytest.mark.parametrize("accumulation", [1, 16])
+def test_openipu_trains_as_the_eager_loop_does(accumulation, monkeypatch):
+    monkeypatch.setenv("OPENIPU_TIER", "instant")
+    cell = Cell("cnn", accumulation=accumulation)
+    eager = read_weights_after_a_step(EAGER, cell)
+    torch.testing.assert_close(read_weights_after_a_step(INSTANT, cell), eager)
+
+
+def test_accumulation_means_micro_batches_of_one_sample():
+    assert [tuple(value.shape) for value in make_call_inputs(Cell("cnn"), MODELS["cnn"])] == [(16, 1, 28, 28), (16,)]
+    accumulated = make_call_inputs(Cell("bert_small", accumulation=16), MODELS["bert_small"])
+    assert [tuple(value.shape) for value in accumulated] == [(16, 128), (16,)]
+
+
+def test_flops_of_a_training_step_are_two_for_each_multiplication():
+    layer, inputs = torch.nn.Linear(8, 4, bias=False), torch.randn(3, 8, requires_grad=True)
+    # 3 x 8 x 4 products, in forward and for both gradients.
+    assert count_flops(lambda: layer(inputs).sum().backward()) == 3 * (2 * 3 * 8 * 4)
+
+
+def test_fused_layers_are_counted_too():
+    query = torch.randn(1, 2, 4, 8)
+    attention = lambda: torch.nn.functional.scaled_dot_product_attention(query, query, query)  # noqa: E731
+    assert count_flops(attention) == 2 * (2 * 2 * 4 * 4 * 8)  # two products of two heads, 4 x 4 x 8 each
+    recurrent, sequence = torch.nn.LSTM(4, 8), torch.randn(5, 1, 4)
+    with torch.no_grad():
+        # Five steps: the four gates of 8 from 4 inputs and from 8 hidden values.
+        assert count_flops(lambda: recurrent(sequence)) == 5 * 2 * 32 * (4 + 8)
+
+
+@pytest.mark.parametrize(("kind", "passes"), [("SGD", 5), ("AdamW", 7)])
+def test_an_update_reads_and_writes_weights_and_state_and_reads_gradients(kind, passes):
+    layer = torch.nn.Linear(8, 4)
+    settings = {"momentum": 0.9} if kind == "SGD" else {}
+    optimizer = getattr(torch.optim, kind)(layer.parameters(), lr=0.1, **settings)
+    layer(torch.randn(2, 8)).sum().backward()
+    optimizer.step()
+    assert count_optimizer_bytes(optimizer) == passes * (8 * 4 + 4) * 4
+
+
+def test_the_peak_of_memory_starts_anew():
+    big = torch.ones(64 * 2**20, dtype=torch.uint8)
+    assert read_peak_bytes() >= big.numel()
+    del big
+    reset_peak()
+    assert abs(read_peak_bytes() - read_resident_bytes()) < 16 * 2**20
+
+
+def test_processor_time_of_descendants_is_seen():
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while read_cpu_seconds(process.pid) < 0.3 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert read_cpu_seconds(process.pid) >= 0.3
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_waiting_ends_when_the_last_descendant_has_ended():
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1.2)"]) as process:
+        assert wait_until_idle(20, alone=True)
+        assert process.poll() == 0
+    assert not wait_until_idle(20, alone=True)
+
+
+def test_a_worker_that_fails_says_why(tmp_path):
+    environment = EAGER.make_environment(tmp_path)
+    with pytest.raises(WorkerError, match="ModuleNotFoundError"):
+        WorkerProcess("bench.no_such_module:Thing", environment, tmp_path / "log")
+
+
+def test_a_worker_that_dies_is_an_error_with_its_code(tmp_path):
+    with pytest.raises(WorkerError, match="ended with code 3"):
+        WorkerProcess("os:_exit", EAGER.make_environment(tmp_path), tmp_path / "log", status=3)
+
+
+def test_a_way_inherits_no_settings_of_the_shell(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENIPU_TIER", "compiled")
+    monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
+    environment = CHOSEN.make_environment(tmp_path)
+    assert "OPENIPU_TIER" not in environment
+    assert "TORCHINDUCTOR_MAX_AUTOTUNE" not in environment
+    assert environment["OPENIPU_COMPILE_AFTER"] == "0"
+    assert INSTANT.make_environment(tmp_path)["OPENIPU_TIER"] == "instant"
+    assert environment["OMP_WAIT_POLICY"] == "passive"
+
+
+def test_the_eager_process_never_sees_openipu():
+    code = "import bench.work.steps, bench.work.counting, sys; print({'openipu', 'poptorch'} & set(sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "set()"
+
+
+class DyingWorker:
+    """Answers once."""
+
+    def __init__(self):
+        self.answers = [0.5]
+
+    def call(self, method, **arguments):
+        if not self.answers:
+            raise WorkerError("the process ended with code -9: Killed")
+        return self.answers.pop()
+
+
+def test_a_way_that_dies_between_turns_leaves_the_others():
+    figures = {"step_seconds": 0.5}
+    play = make_play(DyingWorker(), figures, steps=1)
+    assert [play(), play(), play()] == [0.5, None, None]
+    assert figures["error"] == "the process ended with code -9: Killed"
+
+
+def test_a_cell_is_measured_from_end_to_end(tmp_path):
+    plan = RunPlan(
+        store=Store(tmp_path / "results.json"),
+        cache=tmp_path / "cache",
+        logs=tmp_path / "logs",
+        models=("cnn",),
+        ways=(EAGER.name, INSTANT.name),
+        budget=Budget(rounds=2, minimum_rounds=2),
+        say=lambda text: None,
+    )
+    result = measure_cell(Cell("cnn"), plan)
+    assert set(result["ways"]) == {EAGER.name, INSTANT.name}
+    for entry in result["ways"].values():
+        assert len(entry["seconds"]) == 2
+        assert entry["seconds"][0] > 0  # in the second round a way may sit out
+        assert entry["first_seconds"] > 0
+        assert 0 < entry["peak_bytes"] < 2**32

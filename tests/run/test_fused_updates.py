@@ -1,0 +1,112 @@
+"""Rules for which PyTorch has one kernel use it, and compute what they say."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import SGD, Adam, AdamW, RMSprop
+
+from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
+from openipu.graph import RunOptions
+from openipu.run import Executable
+from openipu.run.fused_updates import solve_adam
+from openipu.run.update_functions import build_rule_functions
+from openipu.run.update_rules import plan_update
+
+FUSED = {
+    "Adam": lambda parameters: Adam(parameters, 1e-2),
+    "Adam with a penalty": lambda parameters: Adam(parameters, 1e-2, weight_decay=0.1),
+    "Adam with other betas": lambda parameters: Adam(parameters, 1e-2, betas=(0.5, 0.9), eps=1e-3),
+    "AdamW": lambda parameters: AdamW(parameters, 1e-2, weight_decay=0.1),
+    "AdamW without decay": lambda parameters: AdamW(parameters, 1e-2, weight_decay=0.0),
+    "AdamW that stands still": lambda parameters: AdamW(parameters, 0.0, weight_decay=0.1),
+    "momentum": lambda parameters: SGD(parameters, 0.1, momentum=0.9),
+    "momentum with a penalty": lambda parameters: SGD(parameters, 0.1, momentum=0.9, weight_decay=0.1),
+    "Nesterov's momentum": lambda parameters: SGD(parameters, 0.1, momentum=0.9, weight_decay=0.1, nesterov=True),
+}
+OTHERS = {
+    "SGD": lambda parameters: SGD(parameters, 0.1),
+    "dampened momentum": lambda parameters: SGD(parameters, 0.1, momentum=0.9, dampening=0.5),
+    "Adam uphill": lambda parameters: Adam(parameters, 1e-2, maximize=True),
+    "RMSprop": lambda parameters: RMSprop(parameters, 1e-2, momentum=0.9),
+}
+
+
+class Net(nn.Module):
+    def __init__(self, dtype=torch.float32):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8, dtype=dtype), nn.Linear(8, 3, dtype=dtype)
+
+    def forward(self, x, y):
+        return nn.functional.mse_loss(self.second(torch.tanh(self.first(x))), y)
+
+
+def capture(make_optimizer, dtype=torch.float32):
+    torch.manual_seed(0)
+    model, batch = Net(dtype), (torch.rand(4, 6, dtype=dtype), torch.rand(4, 3, dtype=dtype))
+    optimizer = make_optimizer(model.parameters())
+    spec = describe_optimizer(optimizer, {id(value): name for name, value in model.named_parameters()})
+    program = capture_program(model, batch, {}, training=True, optimizer=spec, name="net")
+    return model, batch, optimizer, program, read_hyper_parameters(optimizer, spec)
+
+
+def list_functions(program):
+    return [build_rule_functions(family.rule) for family in plan_update(program).families]
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_the_rule_is_recognised_by_its_arithmetic(name):
+    assert [functions.one_pass for functions in list_functions(capture(FUSED[name])[3])] == [True]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_rules_are_not_mistaken_for_it(name):
+    assert not any(functions.one_pass for functions in list_functions(capture(OTHERS[name])[3]))
+
+
+def test_half_precision_is_left_to_the_rule_itself():
+    assert not any(functions.one_pass for functions in list_functions(capture(FUSED["Adam"], torch.float16)[3]))
+
+
+@pytest.mark.parametrize("name", [*FUSED, *OTHERS])
+def test_weights_are_those_of_eager_pytorch_after_many_steps(name):
+    model, batch, optimizer, program, values = capture({**FUSED, **OTHERS}[name])
+    executable = Executable(program, RunOptions(training=True))
+    executable.load_weights(dict(model.named_parameters()), {})
+    executable.set_hyper_parameters(values)
+    for _ in range(20):
+        executable.run(batch)
+        optimizer.zero_grad()
+        model(*batch).backward()
+        optimizer.step()
+    found = {key: torch.empty_like(value) for key, value in model.named_parameters()}
+    executable.read_weights(found, {})
+    for key, value in model.named_parameters():
+        torch.testing.assert_close(found[key], value.detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("step", [1, 2, 17, 1000, 10**6])
+@pytest.mark.parametrize(("beta1", "beta2"), [(0.9, 0.999), (0.5, 0.9)])
+def test_the_kernel_is_given_settings_that_lead_to_the_numbers_of_the_rule(step, beta1, beta2):
+    root, step_size = math.sqrt(1 - beta2**step), 1e-3 / (1 - beta1**step)
+    settings = solve_adam(1 - beta1, beta2, 1 - beta2, root, step_size)
+    assert settings is not None
+    assert math.sqrt(1 - settings.beta2**settings.step) == pytest.approx(root, rel=1e-7)
+    assert settings.learning_rate / (1 - settings.beta1**settings.step) == pytest.approx(step_size, rel=1e-12)
+
+
+def test_without_bias_correction_the_step_is_endless():
+    settings = solve_adam(0.1, 0.999, 0.001, 1.0, 1e-3)
+    assert settings is not None
+    assert settings.step == math.inf
+    assert settings.learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(0.1, 0.99, 0.001, 0.5, 1e-3), (1.0, 0.999, 0.001, 0.5, 1e-3), (0.1, 0.999, 0.001, 1.5, 1e-3)],
+    ids=["weights that do not add up to one", "no memory", "a root above one"],
+)
+def test_numbers_that_the_kernel_cannot_use_are_left_to_the_rule(numbers):
+    assert solve_adam(*numbers) is None

@@ -38,8 +38,6 @@ class Way:
         """The environment of this way's process. Ways of one kind share a cache; PyTorch and openipu share none."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)}
         environment |= {
-            # A thread that waits must sleep: it would spin into the next way's turn.
-            "OMP_WAIT_POLICY": environment.get("OMP_WAIT_POLICY", "passive"),
             "HF_HUB_OFFLINE": "1",
             "TRANSFORMERS_VERBOSITY": "error",
             "TORCHINDUCTOR_CACHE_DIR": str(cache / f"inductor-{self.kind}"),

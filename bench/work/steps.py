@@ -22,7 +22,7 @@ from bench.work.process_figures import read_peak_bytes, read_resident_bytes, res
 _torch_seconds = time.perf_counter() - _started
 
 Step = Callable[[], object]
-SETTLING_STEPS = 6  # openipu compares some steps of each tier before it chooses one
+SETTLING_STEPS = 12  # openipu compares some steps of each tier before it chooses one
 
 
 class StepRunner:

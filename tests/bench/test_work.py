@@ -130,7 +130,6 @@ def test_a_way_inherits_no_settings_of_the_shell(tmp_path, monkeypatch):
     assert "TORCHINDUCTOR_MAX_AUTOTUNE" not in environment
     assert environment["OPENIPU_COMPILE_AFTER"] == "0"
     assert INSTANT.make_environment(tmp_path)["OPENIPU_TIER"] == "instant"
-    assert environment["OMP_WAIT_POLICY"] == "passive"
 
 
 def test_the_eager_process_never_sees_openipu():

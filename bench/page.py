@@ -23,8 +23,8 @@ def describe_machine(machine: Mapping[str, Any]) -> str:
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['capability']}, "
         f"{machine['memory_bytes'] / 2**30:.0f} GiB; PyTorch {machine['torch']}, {machine['threads']} threads, "
-        f"OMP_WAIT_POLICY={machine['wait_policy'] or 'unset'}; Python {machine['python']}; openipu {machine['openipu']}; "
-        f"{machine['date']}."
+        f"OMP_WAIT_POLICY={machine['wait_policy'] or 'unset'}; Python {machine['python']}; "
+        f"openipu {machine['openipu']}; {machine['date']}."
     )
 
 

@@ -88,6 +88,18 @@ def test_state_that_is_loaded_reaches_the_compiled_step(start_training):
 
 @needs_compiler
 @pytest.mark.slow
+def test_steps_that_differ_between_parameters_send_a_compiled_program_to_the_instant_tier(start_training, caplog):
+    trained, _ = train(start_training, Tier.COMPILED, runs=1)
+    trained.executable.load_state({"step:first.weight": torch.tensor(5.0)})
+    assert trained.executable.tier is Tier.INSTANT
+    assert "goes on in the instant tier" in caplog.text
+    trained.executable.run(make_data(4))
+    state = trained.executable.state
+    assert (state["step:first.weight"].item(), state["step:second.bias"].item()) == (6, 2)
+
+
+@needs_compiler
+@pytest.mark.slow
 def test_compiled_inference_keeps_buffers_and_can_be_prepared(build_program):
     program = build_program(
         lambda count, x: (x + count, count + 1),

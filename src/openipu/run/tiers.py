@@ -14,7 +14,7 @@ from collections import deque
 
 import torch
 
-from openipu.errors import OptionError
+from openipu.errors import InputError, OptionError
 from openipu.graph import Program, RunOptions, Tier
 from openipu.run.draft import Draft
 from openipu.run.engines import CompiledEngine, Engine, InstantEngine, draft_units
@@ -75,9 +75,13 @@ class Tiers:
         if self.engine is None:
             return
         if self.engine.tier is Tier.COMPILED and self._native is not None:
-            self._bind_native(self._native)
-        else:
-            self.engine = self._build_instant()
+            try:
+                self._bind_native(self._native)
+                return
+            except InputError as error:  # parameters with step counts of their own
+                _logger.warning("%s goes on in the instant tier. %s", self._program.name, error)
+                self._native, self._patience = None, float("inf")
+        self.engine = self._build_instant()
 
     def note_run(self, seconds: float) -> None:
         """After each run: start the compiler, take over what it made, or take it back."""

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 PROVIDED: dict[str, str] = {
     "poptorch": "PopTorch",
+    "lightning_graphcore": "Lightning for IPU",
 }
+WAITING = ("lightning_graphcore",)  # imported before a script: they add themselves to another package when it comes
 PLANNED: dict[str, str] = {
     "pva": "PopVision analysis library",
     "popdist": "distributed launch",
     "popart": "PopART",
     "popxl": "PopXL",
     "optimum.graphcore": "Optimum for IPU",
-    "lightning_graphcore": "Lightning for IPU",
     "tensorflow.python.ipu": "TensorFlow for IPU",
 }
 
@@ -35,6 +36,12 @@ def find_planned(missing: str) -> str | None:
         if missing == module or module.startswith(f"{missing}.") or missing.startswith(f"{module}."):
             return module
     return None
+
+
+def await_packages() -> None:
+    """Let front ends wait for the packages that they extend: a script may never name them."""
+    for module in WAITING:
+        importlib.import_module(module)
 
 
 def probe_front_ends() -> tuple[FrontEndState, ...]:

@@ -1,0 +1,49 @@
+"""What the plans of the running programs say, for callbacks and loggers.
+
+In: executors that have compiled. Out: plain numbers by name. All of them are modelled; none is measured.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openipu.plan import Plan
+
+
+def describe_plan(plan: Plan) -> dict[str, float]:
+    """Memory, cycles and throughput of one program."""
+    fit, timing = plan.fit, plan.timing
+    replicas = plan.options.replicas
+    return {
+        "ipu.count": float(plan.ipus * replicas),
+        "ipu.replicas": float(replicas),
+        "ipu.memory_needed_bytes": float(fit.needed_bytes),
+        "ipu.memory_fullest_tile_bytes": float(fit.peak_bytes),
+        "ipu.memory_tile_limit_bytes": float(fit.limit_bytes),
+        "ipu.memory_fullest_tile_share": fit.peak_bytes / fit.limit_bytes,
+        "ipu.fits": float(fit.fits),
+        "ipu.call_cycles": float(timing.call_cycles),
+        "ipu.call_seconds_modelled": timing.call_seconds,
+        "ipu.samples_per_second_modelled": timing.samples_per_second,
+    }
+
+
+def find_plan(programs: Any) -> Plan | None:
+    """The plan of the program that a stage last ran."""
+    executor = getattr(programs, "executor", None)
+    current = getattr(programs, "current", None)
+    if current is not None and current.programs and hasattr(current.programs[0], "isCompiled"):
+        executor = current.programs[0]
+    compiled = getattr(executor, "_compiled", None)
+    return None if compiled is None else compiled.plan
+
+
+def describe_line(stage: str, plan: Plan) -> str:
+    """One line for the log."""
+    fit, timing = plan.fit, plan.timing
+    verdict = "fits" if fit.fits else "does not fit"
+    return (
+        f"IPU {stage}: {plan.ipus * plan.options.replicas} IPU(s) of {plan.system.name}, "
+        f"{timing.samples_per_second:,.0f} samples/s (modelled); the program {verdict}, its fullest tile needs "
+        f"{fit.peak_bytes:,} of {fit.limit_bytes:,} bytes."
+    )

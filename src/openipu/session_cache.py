@@ -11,7 +11,6 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from openipu.graph.fingerprint import fingerprint_origin, fingerprint_placement,
 from openipu.machine import System
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import dump_figures, load_figures
-from openipu.store import Store, describe_build, make_key, open_store
+from openipu.store import Store, describe_build, make_key
 
 PLAN_PART = "plan.json"
 
@@ -38,7 +37,6 @@ _logger = logging.getLogger("openipu")
 
 __all__ = [
     "PLAN_PART",
-    "check_cache",
     "check_inputs",
     "find_plan",
     "fingerprint_program",
@@ -120,16 +118,6 @@ def describe_program(program: Program, system: System, options: RunOptions) -> d
         "nodes": sum(len(graph.module.graph.nodes) for graph in (program.micro, program.update) if graph is not None),
         "micro_batches": options.micro_batches,
     }
-
-
-def check_cache(directory: Path, program: Program, plan: Plan, options: RunOptions) -> bool:
-    """Look a program up, and enter it if it is new; says whether it was there."""
-    store = open_store(directory)
-    key = key_program(program, plan.system, options)
-    if find_plan(store, key, program, plan.system, options) is not None:
-        return True
-    store_plan(store, key, program, plan)
-    return False
 
 
 def check_inputs(program: Program, leaves: Sequence[Any]) -> None:

@@ -16,7 +16,7 @@ from openipu.machine import resolve_system
 from openipu.plan import plan_program
 from openipu.plan.deferred import DeferredPlan, dump_figures, load_figures
 from openipu.report import build_profile
-from openipu.session_cache import PLAN_PART, check_cache, key_program, plan_once
+from openipu.session_cache import PLAN_PART, key_program, plan_once
 from openipu.store import open_store
 
 SYSTEM = resolve_system("bow-2000")
@@ -177,9 +177,10 @@ def test_figures_of_another_version_are_refused():
 
 
 def test_a_directory_has_one_entry_for_each_distinct_program(tmp_path):
-    for width, known in ((16, False), (16, True), (32, False), (32, True)):
+    store = open_store(tmp_path)
+    for width in (16, 16, 32, 32):
         program = make_program(width)
-        assert check_cache(tmp_path, program, plan_program(program, SYSTEM, OPTIONS), OPTIONS) is known
+        plan_once(store, key_program(program, SYSTEM, OPTIONS), program, SYSTEM, OPTIONS)
     assert len(list(tmp_path.iterdir())) == 2
     descriptions = [entry.description for entry in open_store(tmp_path).list()]
     assert {described["system"] for described in descriptions} == {"bow-2000"}

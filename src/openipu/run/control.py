@@ -80,8 +80,3 @@ def _generate(body: Graph, name: str, finish: Finish) -> Function:
     draft = draft_graph(body, {})
     finish(draft)
     return generate_function(draft.graph, draft.bound, f"{name} body")
-
-
-def holds_calls(draft: Draft) -> bool:
-    """Is there any node that only Python can run?"""
-    return any(isinstance(node.target, GraphCall) for node in draft.graph.nodes)

@@ -153,12 +153,6 @@ def find_seed(draft: Draft) -> fx.Node:
     return node
 
 
-def add_bits(draft: Draft, shape: Sequence[int], before: fx.Node) -> fx.Node:
-    """One more draw of random bits, in front of a node: for stochastic rounding."""
-    with draft.graph.inserting_before(before):
-        return _Drawer(draft).draw(shape, before.meta)
-
-
 def seed_draws(draft: Draft) -> None:
     """Let the common draws of a draft depend on its seed instead of a generator."""
     drawer: _Drawer | None = None

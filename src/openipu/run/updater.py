@@ -83,11 +83,6 @@ class Updater:
             for accumulator in self._other_accumulators.values():
                 accumulator.zero_()
 
-    def accumulate(self, gradients: Mapping[str, torch.Tensor], scale: float) -> None:
-        """Add the gradients of one micro-batch, where the micro-batch's own function does not."""
-        targets = [self.accumulators[name] for name in gradients]
-        torch._foreach_add_(targets, list(gradients.values()), alpha=scale)
-
     def finish(self, gradients: Mapping[str, torch.Tensor]) -> None:
         """After the last micro-batch: every bucket that was not applied inside the graph, and the rest."""
         self._values.update(self._late.compute(gradients))

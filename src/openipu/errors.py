@@ -44,12 +44,28 @@ class ProfileError(OpenIpuError):
     """A profile file is missing, damaged or of another version."""
 
 
+class TraceError(OpenIpuError):
+    """A trace of the host cannot be written or read: missing, damaged or of another tool."""
+
+
 class ArchiveError(OpenIpuError):
     """A saved program or a cache file is missing, damaged or of another version."""
 
 
 class ExportError(OpenIpuError):
     """A program cannot be written to a file: it holds something that only this process has, such as a function."""
+
+
+class PodError(OpenIpuError):
+    """A pod cannot give the IPUs that are asked for, or is described wrongly: the user asks otherwise, or mends it."""
+
+
+class InstanceError(OpenIpuError):
+    """The processes of one job cannot find each other, or one of them is gone: the message says which, and why."""
+
+
+class FiguresError(OpenIpuError):
+    """A file of published figures cannot be read: the user corrects the named line or column."""
 
 
 class InternalError(OpenIpuError):

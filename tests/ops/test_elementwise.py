@@ -15,6 +15,7 @@ from openipu.ops import CostContext, Family, Operand, OpSite, Placement, StepKin
 
 FIGURES = Path(__file__).parents[1] / "data" / "published_figures.csv"
 INSTRUMENTATION_CYCLES = 45  # TESS-003: what reading the cycle counter adds to a measurement
+CALL = 82  # what starting a vertex takes beyond its estimate: the same in both published additions
 
 
 def binary(op: str, elements: int, dtype: torch.dtype = torch.float32) -> OpSite:
@@ -36,57 +37,55 @@ def read_figure(row_id: str) -> tuple[int, float]:
 
 def test_a_float_add_takes_three_cycles_for_two_elements_of_each_of_six_workers(one_tile: CostContext) -> None:
     (step,) = cost_op(binary("aten.add.Tensor", 1024), one_tile).steps
-    assert step.cycles == 11 + 6 * (29 + 86 * 3)  # 86 = ceil(1024 / (6 workers x 2 elements))
+    assert step.cycles == CALL + 11 + 6 * (29 + 86 * 3)  # 86 = ceil(1024 / (6 workers x 2 elements))
     assert step.flops == 1024
     assert step.kind is StepKind.COMPUTE
 
 
 def test_a_half_add_takes_three_cycles_for_four_elements(one_tile: CostContext) -> None:
     (step,) = cost_op(binary("aten.add.Tensor", 1024, torch.float16), one_tile).steps
-    assert step.cycles == 11 + 6 * (26 + 43 * 3)  # 43 = ceil(1024 / (6 x 4))
+    assert step.cycles == CALL + 11 + 6 * (26 + 43 * 3)  # 43 = ceil(1024 / (6 x 4))
 
 
 def test_exp_pays_its_longer_set_up(one_tile: CostContext) -> None:
     (step,) = cost_op(unary("aten.exp.default", 1200), one_tile).steps
-    assert step.cycles == 20 + 6 * (33 + 100 * 6)  # 100 = 1200 / (6 x 2)
+    assert step.cycles == CALL + 20 + 6 * (33 + 100 * 6)  # 100 = 1200 / (6 x 2)
 
 
 def test_a_scalar_operand_saves_a_load(one_tile: CostContext) -> None:
     operand = Operand((1200,), torch.float32)
     (step,) = cost_op(OpSite("aten.mul.Tensor", (operand, 0.5), {}, (operand,)), one_tile).steps
-    assert step.cycles == 20 + 6 * (17 + 100 * 2)
+    assert step.cycles == CALL + 20 + 6 * (17 + 100 * 2)
 
 
 def test_a_composite_is_the_sum_of_its_parts(one_tile: CostContext) -> None:
     cost = cost_op(unary("aten.softplus.default", 1200), one_tile)
-    assert cost.cycles == 20 + 6 * (33 + 100 * (6 + 3 + 12))  # exp, add, log
+    assert cost.cycles == CALL + 20 + 6 * (33 + 100 * (6 + 3 + 12))  # exp, add, log
     assert cost.provenance is Provenance.DERIVED
 
 
 @pytest.mark.parametrize(
-    ("exponent", "cycles_per_vector"), [(2, 2), (3, 2 + 3), (0.5, 10), (-0.5, 8), (-1, 6), (1.7, 12 + 3 + 6)]
+    ("exponent", "cycles_per_vector"), [(2, 2), (3, 2 + 3), (0.5, 10), (-0.5, 8), (-1, 6), (1.7, 2 * 39)]
 )
 def test_a_power_is_costed_by_its_exponent(one_tile: CostContext, exponent: float, cycles_per_vector: int) -> None:
     operand = Operand((1200,), torch.float32)
     cost = cost_op(OpSite("aten.pow.Tensor_Scalar", (operand, exponent), {}, (operand,)), one_tile)
-    setup = 33 if exponent == 1.7 else 17
-    assert cost.cycles == 20 + 6 * (setup + 100 * cycles_per_vector)
+    assert cost.cycles == CALL + 20 + 6 * (17 + 100 * cycles_per_vector)  # any other power: one element at a time
 
 
-def test_the_published_add_of_1024_floats_a_tile_is_met_within_ten_percent(bow: CostContext) -> None:
+def test_the_published_add_of_1024_floats_a_tile_is_met_within_one_percent(bow: CostContext) -> None:
     elements, microseconds = read_figure("TESS-001")
     measured = microseconds * 1e-6 * bow.target.clock_hz
     modelled = cost_op(binary("aten.add.Tensor", elements * bow.tiles), bow).cycles + INSTRUMENTATION_CYCLES
-    assert modelled == pytest.approx(measured, rel=0.10)
+    assert modelled == pytest.approx(measured, rel=0.01)
 
 
-def test_the_published_add_of_10_floats_a_tile_is_met_within_thirty_percent(one_tile: CostContext) -> None:
-    """The fixed part of the formula, 11 + 6 x 29, is lower than what was measured: 248 cycles against 330."""
+def test_the_published_add_of_10_floats_a_tile_is_met_within_one_percent(one_tile: CostContext) -> None:
     elements, microseconds = read_figure("TESS-002")
     measured = microseconds * 1e-6 * one_tile.target.clock_hz
     modelled = cost_op(binary("aten.add.Tensor", elements), one_tile).cycles + INSTRUMENTATION_CYCLES
-    assert modelled == 11 + 6 * (29 + 1 * 3) + 45
-    assert modelled == pytest.approx(measured, rel=0.30)
+    assert modelled == CALL + 11 + 6 * (29 + 1 * 3) + 45
+    assert modelled == pytest.approx(measured, rel=0.01)
 
 
 @pytest.mark.parametrize("op", ["aten.add.Tensor", "aten.mul.Tensor", "aten.maximum.default", "aten.eq.Tensor"])
@@ -101,9 +100,9 @@ def test_the_rule_follows_the_described_machine(one_tile: CostContext) -> None:
         return dataclasses.replace(one_tile, target=dataclasses.replace(one_tile.target, **fields))
 
     site = binary("aten.add.Tensor", 1200)
-    assert cost_op(site, change(workers_per_tile=12)).cycles == 11 + 12 * (29 + 50 * 3)  # 50 = 1200 / (12 x 2)
-    assert cost_op(site, change(vector_bytes=16)).cycles == 11 + 6 * (29 + 50 * 3)  # 50 = 1200 / (6 x 4)
-    assert cost_op(site, change(compute_scale=2.0)).cycles == 2 * (11 + 6 * (29 + 100 * 3))
+    assert cost_op(site, change(workers_per_tile=12)).cycles == CALL + 11 + 12 * (29 + 50 * 3)  # 50 = 1200 / (12 x 2)
+    assert cost_op(site, change(vector_bytes=16)).cycles == CALL + 11 + 6 * (29 + 50 * 3)  # 50 = 1200 / (6 x 4)
+    assert cost_op(site, change(compute_scale=2.0)).cycles == CALL + 2 * (11 + 6 * (29 + 100 * 3))
 
 
 def test_operands_of_one_shape_must_lie_alike_and_the_first_may_be_overwritten(bow: CostContext) -> None:
@@ -125,7 +124,7 @@ def test_a_row_that_is_added_to_a_matrix_is_broadcast_first(bow: CostContext) ->
     assert broadcast.kind is StepKind.EXCHANGE
     assert broadcast.cycles == 256 * 4 / 4  # each tile holds one row of 256 and needs all of the other
     assert broadcast.moved_bytes == 1472 * 256 * 4
-    assert add.cycles == 11 + 6 * (29 + 22 * 2)  # 22 = ceil(256 / (6 x 2))
+    assert add.cycles == CALL + 11 + 6 * (29 + 22 * 2)  # 22 = ceil(256 / (6 x 2))
 
 
 def test_exchange_follows_the_described_machine(bow: CostContext) -> None:

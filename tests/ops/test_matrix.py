@@ -48,7 +48,9 @@ def test_addmm_brings_its_bias_to_where_the_product_lies(bow: CostContext) -> No
     unused = cost_op(OpSite("aten.addmm.default", (bias, left, right), {"beta": 0}, (result,)), bow)
     assert (cost.placement, cost.result_tiles) == (Placement.PLANNED, plain.result_tiles)
     assert [step.name for step in cost.steps[len(plain.steps) :]] == ["bias", "add bias"]
-    assert unused == plain
+    assert (unused.steps, unused.plan) == (plain.steps, plain.plan)
+    assert [number for number, _ in plain.laid_out] == [0, 1]
+    assert [number for number, _ in cost.laid_out] == [1, 2]  # the bias comes first in this call
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,7 @@ def hand_made_sites(n: int) -> list[OpSite]:
             (heads, heads, heads),
         ),
         *make_recurrent_sites(n),
+        *make_float8_sites(n),
         *(
             OpSite(f"aten._fused_{name}_.default", (tensors, tensors, tensors), {"lr": scalar}, ())
             for name in ("sgd", "adam", "adamw")
@@ -269,6 +270,23 @@ def make_recurrent_sites(n: int) -> list[OpSite]:
         backward = (output, *[None] * states, *operands, output, *[saved] * kept, *flags, False, True)
         sites.append(OpSite(f"openipu.{name}_layer_backward.default", backward, {}, gradients))
     return sites
+
+
+def make_float8_sites(n: int) -> list[OpSite]:
+    """Products of float8 operands give half; no ATen op has these types."""
+    rows, weights = Operand((16 * n, 64 * n), torch.float8_e4m3fn), Operand((32, 64 * n), torch.float8_e4m3fn)
+    images, taps = Operand((4 * n, 32, 8, 8), torch.float8_e4m3fn), Operand((32, 32, 3, 3), torch.float8_e4m3fn)
+    bias, two = Operand((32,), torch.float16), [1, 1]
+    geometry = (two, two, two, False, [0, 0], 1)
+    return [
+        OpSite("openipu.float8_linear.default", (rows, weights, bias), {}, (Operand((16 * n, 32), torch.float16),)),
+        OpSite(
+            "openipu.float8_convolution.default",
+            (images, taps, bias, *geometry),
+            {},
+            (Operand((4 * n, 32, 8, 8), torch.float16),),
+        ),
+    ]
 
 
 def find_row(op: str) -> str:

@@ -138,7 +138,8 @@ class RunOptions:
     training: bool = False
     device_iterations: int = 1
     gradient_accumulation: int = 1
-    replicas: int = 1
+    replicas: int = 1  # of this process
+    instances: int = 1  # processes with as many replicas each, which share every update
     reduction: Reduction = Reduction.MEAN
     output_mode: OutputMode = OutputMode.ALL
     output_period: int = 1  # EVERY_N: device iterations between results
@@ -162,7 +163,7 @@ class RunOptions:
     floating_point_exceptions: bool = False  # stop where arithmetic makes an infinity or a NaN of ordinary numbers
 
     def __post_init__(self) -> None:
-        for name in ("device_iterations", "gradient_accumulation", "replicas", "output_period"):
+        for name in ("device_iterations", "gradient_accumulation", "replicas", "instances", "output_period"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name} must be a whole number of at least 1, not {value!r}.")

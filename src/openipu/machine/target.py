@@ -51,7 +51,38 @@ class Target:
     vector_bytes: int  # width of the plain (non-AMP) datapath
     phase_launch_cycles: float  # sync plus launch of one exchange phase
     compute_scale: float  # measured cycles over formula cycles of this chip's software era
+    tile_gap_bytes: int = 0  # lost between variables and to code that is not counted; never available either
+    few_channel_scale: float = 1.0  # the same of convolutions over images of fewer than 8 channels, on top of that
+    sync_cycles: float = 126.0  # all tiles of one IPU agree that a phase is over; a part of `phase_launch_cycles`
+    vertex_call_cycles: float = 0.0  # measured over formula: what starting a vertex takes beyond its own estimate
+    reduction_vector_cycles: float = 1.0  # one worker, one vector added to a running sum
+    island_tiles: int = 4  # tiles that share an entry to the exchange
+    tile_columns: int = 16  # columns of islands on the chip
+    exchange_latency_cycles: float = 59.0  # one word to the nearest tile, without the sync
+    exchange_island_cycles: float = 2.0  # further for each island along a column
+    exchange_column_cycles: float = 4.0  # further for each column
     sources: Mapping[str, Source] = field(default_factory=dict)
+
+    @property
+    def islands_per_column(self) -> int:
+        return max(1, -(-self.tiles // (self.island_tiles * self.tile_columns)))
+
+    @property
+    def column_latency_cycles(self) -> float:
+        """One word to the farthest tile of the same column, without the sync."""
+        return self.exchange_latency_cycles + self.exchange_island_cycles * (self.islands_per_column - 1)
+
+    @property
+    def farthest_latency_cycles(self) -> float:
+        """One word across the chip, without the sync."""
+        return self.column_latency_cycles + self.exchange_column_cycles * (self.tile_columns - 1)
+
+    @property
+    def mean_latency_cycles(self) -> float:
+        """One word to any tile: a third of the way on average, along the column and across."""
+        islands, columns = (self.islands_per_column - 1) / 3, (self.tile_columns - 1) / 3
+        way = self.exchange_island_cycles * islands + self.exchange_column_cycles * columns
+        return self.exchange_latency_cycles + way
 
     @property
     def memory_bytes(self) -> int:
@@ -61,7 +92,7 @@ class Target:
     @property
     def usable_tile_bytes(self) -> int:
         """What a program can have of one tile."""
-        return self.tile_memory_bytes - self.tile_reserved_bytes
+        return self.tile_memory_bytes - self.tile_reserved_bytes - self.tile_gap_bytes
 
     def amp_flops_per_cycle_per_tile(self, element_bytes: int) -> int:
         """Peak multiply-accumulate rate of one tile, counted as two operations each."""
@@ -91,6 +122,15 @@ class System:
     stream_bytes_per_second: float  # what was prefetched on the board to one IPU, one way
     streaming_memory_bytes: int  # off-chip memory, a board
     streaming_bytes_per_second: float  # off-chip memory to one IPU, one way
+    off_board_link_bytes_per_second: float = 0.0  # between neighbours on two boards, one way
+    ipu_link_efficiency: float = 0.85  # payload over payload and framing
+    ipu_link_latency_seconds: float = 0.285e-6  # a message to another IPU, beside the on-chip way and the hops
+    ipu_link_hop_seconds: float = 0.165e-6  # further for each IPU on the way, the last included
+    ipu_link_packet_bytes: int = 100  # what the smallest message takes of a link
+    host_latency_seconds: float = 8.8e-6  # the smallest transfer between host and IPU
+    board_host_bytes_per_second: float = (
+        0.0  # host to one board, one way, all its IPUs together; 0: no limit but theirs
+    )
     description: str = ""
     sources: Mapping[str, Source] = field(default_factory=dict)
 

@@ -49,6 +49,10 @@ class Operand:
     def is_half(self) -> bool:
         return self.dtype is torch.float16
 
+    @property
+    def is_float8(self) -> bool:
+        return self.dtype.is_floating_point and self.dtype.itemsize == 1
+
 
 @dataclass(frozen=True, slots=True)
 class OpSite:
@@ -164,6 +168,9 @@ class OpCost:
     result_tiles: int = 0  # PLANNED: tiles that hold the result
     scratch_bytes_per_tile: int = 0  # live only during the op, on the tiles of its largest step
     aligned: bool = False  # operands must lie as the result does; the planner pays to move those that do not
+    # Operands that the price takes to lie as its plan wants them: their number, and their bytes on the busiest tile.
+    # What another op left elsewhere has to come first; the planner pays for that.
+    laid_out: tuple[tuple[int, float], ...] = ()
     in_place: bool = False  # the result may overwrite its first operand when that dies here
     provenance: Provenance = Provenance.PUBLISHED
     basis: str = ""  # where the formula is from

@@ -29,7 +29,7 @@ def cost_product(site: OpSite, context: CostContext) -> OpCost:
 def cost_product_and_sum(site: OpSite, context: CostContext) -> OpCost:
     """`addmm`, `addmv`, `baddbmm`, `addbmm`: a product, and something added to it unless `beta` is zero."""
     added, left, right = site.operands[:3]
-    cost = _cost_pair(left, right, site, context)
+    cost = _number_operands(_cost_pair(left, right, site, context), 1, 2)
     return cost if site.kwargs.get("beta", 1) == 0 else _add_bias(cost, added, site.outputs[0], context)
 
 
@@ -43,7 +43,8 @@ def cost_linear(site: OpSite, context: CostContext) -> OpCost:
         rows=rows,
         inner=left.shape[-1],
         columns=columns,
-        half=left.is_half,
+        half=left.is_half or left.is_float8,
+        float8=left.is_float8,
         context=context,
         name=site.op,
     )
@@ -91,9 +92,10 @@ def cost_convolution_backward(site: OpSite, context: CostContext) -> OpCost:
     if mask[0]:
         height, width = _fold_image(source.shape[2:])
         folded = input_gradient(forward, in_height=height, in_width=width)
-        parts["input_gradient"] = cost_convolution(folded, context, name=site.op)
+        parts["input_gradient"] = _number_operands(cost_convolution(folded, context, name=site.op), 0, 2)
     if mask[1]:
-        parts["weight_gradient"] = cost_convolution(weight_gradient(forward), context, name=site.op)
+        found = cost_convolution(weight_gradient(forward), context, name=site.op)
+        parts["weight_gradient"] = _number_operands(found, 1, 0)
     if mask[2]:
         others = tuple(dim for dim in range(len(gradient.shape)) if dim != 1)
         summed = reduce_elements(Reduction(gradient.shape, others, gradient.dtype), context, name="bias gradient")
@@ -152,7 +154,8 @@ def describe_convolution(site: OpSite, source: Operand, weight: Operand, result:
         dilation_width=dilation_width,
         input_dilation_height=stride_height if transposed else 1,
         input_dilation_width=stride_width if transposed else 1,
-        half=source.is_half,
+        half=source.is_half or source.is_float8,
+        float8=source.is_float8,
     )
 
 
@@ -175,10 +178,17 @@ def _cost_pair(left: Operand, right: Operand, site: OpSite, context: CostContext
         rows=rows,
         inner=inner,
         columns=columns,
-        half=left.is_half and right.is_half,
+        half=not any(operand.element_bytes > 2 for operand in (left, right)),
+        float8=left.is_float8 and right.is_float8,
         context=context,
         name=site.op,
     )
+
+
+def _number_operands(cost: OpCost, left: int, right: int) -> OpCost:
+    """Say which operands of the call the left and the right one of the product are."""
+    numbers = (left, right)
+    return replace(cost, laid_out=tuple((numbers[number], size) for number, size in cost.laid_out))
 
 
 def _add_bias(cost: OpCost, bias: Any, result: Operand, context: CostContext) -> OpCost:

@@ -89,12 +89,14 @@ def _draw(
     if not spread.tiles:
         return ()
     target = context.target
-    cycles = call_cycles + target.workers_per_tile * setup_cycles + vector_cycles * spread.vectors
+    # The generator is an instruction of its own: what compilers of an era add, they add to the set-up alone.
+    setup = (call_cycles + target.workers_per_tile * setup_cycles) * target.compute_scale
+    cycles = setup + vector_cycles * spread.vectors
     return (
         CostStep(
             StepKind.COMPUTE,
             vertex,
-            cycles * target.compute_scale,
+            cycles,
             spread.tiles,
             vertex=name_vertex(vertex, result.dtype),
         ),

@@ -66,20 +66,25 @@ class Reduced:
 
 
 def reduce_elements(
-    problem: Reduction, context: CostContext, *, name: str = "reduce", spreads_results: bool = True
+    problem: Reduction,
+    context: CostContext,
+    *,
+    name: str = "reduce",
+    spreads_results: bool = True,
+    spread: Spread | None = None,
 ) -> Reduced:
-    """Plan one reduction of a tensor that is spread linearly.
+    """Plan one reduction of a tensor that lies as `spread` says, or linearly.
 
     Results that are broadcast right after may stay where they were made: `spreads_results` is then False.
     """
-    spread = spread_linearly(problem.elements, problem.element_bytes, context)
+    spread = spread or spread_linearly(problem.elements, problem.element_bytes, context)
     if not spread.tiles or not problem.results:
         return Reduced((), 0, True, 0)
     local = _count_local_results(problem, spread.elements)
+    fan_in = _count_fan_in(problem, spread, local)
     steps: list[CostStep] = []
     if spread.elements > local:
-        steps += _reduce_on_tile(problem, spread, local, context, name)
-    fan_in = _count_fan_in(problem, spread, local)
+        steps += _reduce_on_tile(problem, spread, local, context, name, completes=fan_in <= 1)
     # What no tile has touched yet still has its own format.
     partial_bytes = problem.partial_bytes if steps else min(problem.partial_bytes, problem.element_bytes)
     scratch = local * partial_bytes * problem.sums if steps else 0
@@ -202,22 +207,44 @@ def _count_fan_in(problem: Reduction, spread: Spread, local: int) -> int:
     return min(row, max(1, ceil_divide(spread.tiles * local, problem.results)))
 
 
-def _reduce_on_tile(problem: Reduction, spread: Spread, local: int, context: CostContext, name: str) -> Steps:
+def _reduce_on_tile(
+    problem: Reduction, spread: Spread, local: int, context: CostContext, name: str, *, completes: bool
+) -> Steps:
+    """The tile's own elements. Several workers may share a result; where it is complete after this, one adds up their
+    parts, if that is quicker than one worker doing it all.
+    """
     target = context.target
     workers = target.workers_per_tile
-    width = max(1, target.vector_bytes // problem.element_bytes)
-    depth = ceil_divide(spread.elements, local)
-    if problem.contiguous:
-        outputs, share = ceil_divide(local, workers), max(1, workers // local)
-        per_worker = outputs * (12 + ceil_divide(ceil_divide(depth, share), width))
-    else:
-        columns = ceil_divide(local, width)
-        share = max(1, workers // columns)
-        per_worker = ceil_divide(columns, workers) * (ceil_divide(depth, share) + 11)
-    cycles = (33 + workers * (20 + per_worker * problem.sums)) * target.compute_scale
+    parts = local if problem.contiguous else ceil_divide(local, max(1, target.vector_bytes // problem.element_bytes))
+    share = max(1, workers // parts)
+    combining = 32 + (3 * share + 7) * problem.sums
+    if completes and share > 1:
+        alone = _count_worker_cycles(problem, spread, local, 1, context)
+        if alone <= _count_worker_cycles(problem, spread, local, share, context) + combining:
+            share = 1
+    per_worker = _count_worker_cycles(problem, spread, local, share, context)
+    cycles = (33 + workers * (20 + per_worker)) * target.compute_scale
     vertex = name_vertex("ReduceContiguous" if problem.contiguous else "ReduceStrided", problem.dtype)
     flops = problem.elements * problem.sums if problem.dtype.is_floating_point else 0
-    return (CostStep(StepKind.COMPUTE, f"{name}: on tile", cycles, spread.tiles, flops=flops, vertex=vertex),)
+    steps: Steps = (CostStep(StepKind.COMPUTE, f"{name}: on tile", cycles, spread.tiles, flops=flops, vertex=vertex),)
+    if completes and share > 1:
+        partial = name_vertex("ReducePartials", torch.float32 if problem.partial_bytes == 4 else problem.dtype)
+        together = workers * combining * target.compute_scale
+        steps += (CostStep(StepKind.COMPUTE, f"{name}: workers", together, spread.tiles, vertex=partial),)
+    return steps
+
+
+def _count_worker_cycles(problem: Reduction, spread: Spread, local: int, share: int, context: CostContext) -> float:
+    """One worker's loops, when `share` of them work on one result (or one column of results)."""
+    target = context.target
+    width = max(1, target.vector_bytes // problem.element_bytes)
+    depth = ceil_divide(ceil_divide(spread.elements, local), share)
+    if problem.contiguous:
+        vectors = ceil_divide(depth, width)
+        loops = ceil_divide(local, target.workers_per_tile) * (12 + target.reduction_vector_cycles * vectors)
+    else:
+        loops = ceil_divide(ceil_divide(local, width), target.workers_per_tile) * (depth + 11)
+    return loops * problem.sums
 
 
 @dataclass(frozen=True, slots=True)

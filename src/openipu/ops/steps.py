@@ -41,7 +41,7 @@ def count_pass_cycles(kernel: Kernel, elements: int, dtype: torch.dtype, inputs:
         cycles = BINARY_CALL_CYCLES + target.workers_per_tile * (setup + loops)
     else:
         cycles = UNARY_CALL_CYCLES + target.workers_per_tile * (kernel.setup_cycles + loops)
-    return cycles * target.compute_scale
+    return cycles * target.compute_scale + target.vertex_call_cycles
 
 
 def pass_over(
@@ -122,6 +122,7 @@ def combine(family: Family, *costs: OpCost, basis: str = "", placement: Placemen
         placement if placement is not None else costs[-1].placement,
         result_tiles=max(cost.result_tiles for cost in costs),
         scratch_bytes_per_tile=max(cost.scratch_bytes_per_tile for cost in costs),
+        laid_out=tuple(entry for cost in costs for entry in cost.laid_out),
         provenance=weakest(cost.provenance for cost in costs),
         basis=basis or "; ".join(dict.fromkeys(cost.basis for cost in costs if cost.basis)),
         plan={key: value for cost in costs for key, value in cost.plan.items()},

@@ -37,6 +37,8 @@ MATMUL_AND_CONVOLUTION: dict[str, Rule] = {
     "aten.linear": matrix.cost_linear,
     "aten.convolution": matrix.cost_convolution_op,
     "aten.convolution_backward": matrix.cost_convolution_backward,
+    "openipu.float8_linear": matrix.cost_linear,
+    "openipu.float8_convolution": matrix.cost_convolution_op,
     "aten.scaled_dot_product_attention": attention.cost_attention,
     "aten._scaled_dot_product_flash_attention": attention.cost_attention,
     "aten._scaled_dot_product_flash_attention_for_cpu": attention.cost_attention,

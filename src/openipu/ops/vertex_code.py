@@ -61,6 +61,7 @@ _CONTROL_INSTRUCTIONS: Mapping[StepKind, int] = {
     StepKind.LINK: 12,
 }
 _LOOP_INSTRUCTIONS = 4  # count down and branch, for a step that repeats
+PIECE_INSTRUCTIONS = 6  # derived: osmarks/ipu-stack, 3 controls a received fragment, and the set-up of its address
 _EXCHANGE_SETUP_INSTRUCTIONS = 3  # base address and multiplexer before the first word
 
 PROVENANCE: Mapping[str, Source] = {

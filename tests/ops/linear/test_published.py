@@ -1,7 +1,7 @@
 """The planner against measurements that others published.
 
 Not all of it is a held-out check: the launch and compute scale of the Mk1 target were fitted on convolutions of the
-same source, and the launch of Bow lies between that fit and one on these matmuls. The on-tile timings fitted nothing.
+same source; Bow uses that launch as it is. The matmuls and the on-tile timings fitted nothing.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def test_dense_matmuls_on_bow_are_within_five_percent_in_the_median(published, o
     assert len(rows) == 45
     assert np.median(errors) <= 0.05
     assert np.percentile(errors, 90) <= 0.12
-    for kind in ("FP16", "FP32"):
+    for kind, high in (("FP16", 0.20), ("FP32", 0.10)):  # small half products want a shorter launch than Mk1 has
         picked = np.array([row.params["dtype"] == kind for row in rows])
         assert np.median(errors[picked]) <= 0.06, kind
-        assert np.percentile(errors[picked], 90) <= 0.15, kind
+        assert np.percentile(errors[picked], 90) <= high, kind
 
 
 def as_convolution(params):
@@ -91,12 +91,22 @@ def test_dense_convolutions_on_mk1_are_within_eight_percent_in_the_median(publis
     assert np.percentile(errors, 90) <= 0.20
 
 
-def test_grouped_convolutions_with_enough_channels_stay_within_a_fifth(published, on_mk1):
+def test_grouped_convolutions_with_enough_channels_stay_within_a_tenth_in_the_median(published, on_mk1):
     measured = [row for row in published("JIACONV-") if row.metric == "throughput"]
     grouped = [row for row in measured if row.params["groups"] > 1 and row.params["cin"] // row.params["groups"] >= 8]
     errors = log_errors_of_convolutions(grouped, on_mk1)
     assert len(grouped) == 46
-    assert np.median(errors) <= 0.20
+    assert np.median(errors) <= 0.10
+    assert np.percentile(errors, 90) <= 0.20
+
+
+def test_convolutions_over_few_channels_are_right_within_a_factor_of_two(published, on_mk1):
+    measured = [row for row in published("JIACONV-") if row.metric == "throughput"]
+    narrow = [row for row in measured if row.params["cin"] // row.params["groups"] < 8]
+    errors = log_errors_of_convolutions(narrow, on_mk1)
+    assert len(narrow) == 31
+    assert np.median(errors) <= 0.45
+    assert np.percentile(errors, 90) <= 0.70
 
 
 def test_the_best_square_float_matmul_on_mk1_reaches_the_published_throughput(published, on_mk1):

@@ -161,10 +161,11 @@ def _build_target(name: str, tables: _Tables, known: Mapping[str, Target], where
     for key in ("tiles", "workers_per_tile", "clock_hz", "tile_memory_bytes", "exchange_bytes_per_cycle"):
         if values[key] <= 0:
             raise TargetError(f"{where}: [{name}] {key} must be above zero.")
-    if values["tile_memory_bytes"] <= values["tile_reserved_bytes"]:
+    kept = values["tile_reserved_bytes"] + values.get("tile_gap_bytes", 0)
+    if values["tile_memory_bytes"] <= kept:
         raise TargetError(
             f"{where}: [{name}] tile_memory_bytes ({values['tile_memory_bytes']}) must be more than "
-            f"tile_reserved_bytes ({values['tile_reserved_bytes']}), or nothing is left for programs."
+            f"tile_reserved_bytes and tile_gap_bytes together ({kept}), or nothing is left for programs."
         )
     if values["vector_bytes"] not in (4, 8, 16, 32, 64):
         raise TargetError(f"{where}: [{name}] vector_bytes = {values['vector_bytes']} must be 4, 8, 16, 32 or 64.")

@@ -17,7 +17,7 @@ from openipu.ops.cost import CostContext, CostStep, Family, OpCost, Placement, S
 from openipu.ops.linear.figures import Figures, read_figures
 from openipu.ops.linear.search import choose_plan, find_frontier
 from openipu.ops.linear.shapes import Convolution, from_matmul, input_gradient, weight_gradient
-from openipu.ops.linear.steps import build_steps, price_candidate, summarize_plan
+from openipu.ops.linear.steps import build_steps, measure_laid_out, price_candidate, summarize_plan
 
 __all__ = ["Convolution", "cost_convolution", "cost_matmul", "find_frontier", "input_gradient", "weight_gradient"]
 
@@ -29,12 +29,20 @@ _BASIS = (
 
 def cost_convolution(problem: Convolution, context: CostContext, *, name: str = "") -> OpCost:
     """Plans a convolution. `name` says in an error message which op it is."""
-    figures = read_figures(context, half=problem.half, name=name)
+    figures = read_figures(context, half=problem.half, float8=problem.float8, name=name)
     return _plan(problem, figures, context.available_memory_proportion, Family.CONVOLUTION)
 
 
 def cost_matmul(
-    *, batches: int, rows: int, inner: int, columns: int, half: bool, context: CostContext, name: str = ""
+    *,
+    batches: int,
+    rows: int,
+    inner: int,
+    columns: int,
+    half: bool,
+    context: CostContext,
+    float8: bool = False,
+    name: str = "",
 ) -> OpCost:
     """Plans `[batches, rows, inner] @ [batches, inner, columns]`.
 
@@ -47,10 +55,10 @@ def cost_matmul(
         if value < 0:
             where = f" of {name}" if name else ""
             raise PlanError(f"The matmul{where} has {size} = {value}. Check the shapes that the op rule passed on.")
-    figures = read_figures(context, half=half, name=name)
+    figures = read_figures(context, half=half, float8=float8, name=name)
     if batches == 0:
         return _describe_nothing(Family.MATMUL)
-    problem = from_matmul(batches=batches, rows=rows, inner=inner, columns=columns, half=half)
+    problem = from_matmul(batches=batches, rows=rows, inner=inner, columns=columns, half=half, float8=float8)
     return _plan(problem, figures, context.available_memory_proportion, Family.MATMUL)
 
 
@@ -69,6 +77,7 @@ def _plan(problem: Convolution, figures: Figures, available_memory_proportion: f
         placement=Placement.PLANNED,
         result_tiles=min(int(priced.pieces.tiles[0]), problem.result_elements),
         scratch_bytes_per_tile=plan["scratch_bytes"],
+        laid_out=measure_laid_out(priced, figures),
         provenance=Provenance.GUESSED if plan["uncertain"] else Provenance.DERIVED,
         basis=_BASIS,
         plan=plan,

@@ -17,6 +17,7 @@ from openipu.ops.linear.kernels import (
     amp_kernel_cycles,
     amp_pointwise_cycles,
     ceil_divide,
+    copy_cycles,
     multiply_accumulate_cycles,
 )
 from openipu.ops.linear.memory import temporary_bytes
@@ -64,6 +65,7 @@ class Candidates:
     compute_cycles: Floats
     reduction: Reduction
     serial_loop: SerialLoop
+    regroup_cycles: Floats  # once, after all passes
     temporary_bytes: Floats
     total_cycles: Floats  # all passes, launches included
 
@@ -155,11 +157,20 @@ def multiply_cycles(variant: Variant, pieces: Pieces, figures: Figures) -> Float
     )
 
 
+def regroup_results(variant: Variant, pieces: Pieces, figures: Figures) -> Floats:
+    """Results of several groups are copied once into the order of channels."""
+    if not variant.regroups:
+        return np.zeros(pieces.groups.shape)
+    held = variant.view.result_elements / pieces.tiles
+    return figures.compute_scale * copy_cycles(held, 4 if not figures.half else 2, figures)
+
+
 def evaluate(variant: Variant, pieces: Pieces, figures: Figures) -> Candidates:
     """Cycles and temporary bytes of every candidate; `steps.build_steps` lists the same terms one by one."""
     input_bytes, weight_bytes = received_bytes(pieces, figures)
     exchange = operand_exchange_cycles(pieces, figures)
-    compute = figures.compute_scale * multiply_cycles(variant, pieces, figures)
+    slowness = figures.few_channel_scale if variant.has_few_channels else 1.0
+    compute = slowness * figures.compute_scale * multiply_cycles(variant, pieces, figures)
     reduction = reduce_partials(pieces.partial_elements, pieces.splits[4] * pieces.splits[5], figures)
     serial_loop = price_serial_loop(variant, figures)
     one_pass = exchange + compute + figures.compute_scale * reduction.cycles
@@ -167,8 +178,10 @@ def evaluate(variant: Variant, pieces: Pieces, figures: Figures) -> Candidates:
     one_pass = one_pass + figures.launch_cycles * (1 + reduction.count) + serial_loop.cycles
     total = variant.serial * one_pass
     if variant.transform_bytes:
-        total = total + figures.launch_cycles + variant.transform_copy_cycles
+        total = total + figures.launch_cycles + slowness * variant.transform_copy_cycles
         total = total + variant.transform_bytes / figures.exchange_bytes_per_cycle
+    regroup = regroup_results(variant, pieces, figures)
+    total = total + regroup
     return Candidates(
         variant=variant,
         pieces=pieces,
@@ -178,6 +191,7 @@ def evaluate(variant: Variant, pieces: Pieces, figures: Figures) -> Candidates:
         compute_cycles=compute,
         reduction=reduction,
         serial_loop=serial_loop,
+        regroup_cycles=regroup,
         temporary_bytes=temporary_bytes(
             input_elements=pieces.input_elements,
             weight_elements=pieces.weight_elements,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from openipu.errors import PlanError
 from openipu.ops.cost import CostContext
 
-COEFFICIENT_BYTES_PER_UNIT = 32  # 16 half or 8 float32 weights
+COEFFICIENT_BYTES_PER_UNIT = 32  # 32 float8, 16 half or 8 float32 weights
+FLOAT8_ARCHITECTURES = ("ipu21",)  # elsewhere float8 operands are multiplied as half
 FLOAT_CYCLES_PER_ROW = 8  # one worker, 8 input channels
 HALF_CYCLES_PER_ROW = 4  # one worker, 16 input channels
 
@@ -32,6 +33,7 @@ class Figures:
 
     architecture: str
     half: bool
+    float8: bool
     half_partials: bool
     tiles: int
     workers: int
@@ -44,9 +46,12 @@ class Figures:
     store_bytes_per_cycle: int
     launch_cycles: float
     compute_scale: float
+    few_channel_scale: float = 1.0
 
     @property
     def element_bytes(self) -> int:
+        if self.float8:
+            return 1
         return 2 if self.half else 4
 
     @property
@@ -56,6 +61,8 @@ class Figures:
     @property
     def in_channel_block(self) -> int:
         """Input channels of one coefficient block."""
+        if self.float8:
+            return 32
         return 16 if self.half else 8
 
     @property
@@ -74,7 +81,7 @@ class Figures:
         return 2 * self.amp_units * self.in_channel_block / self.cycles_per_row * self.tiles
 
 
-def read_figures(context: CostContext, *, half: bool, name: str = "") -> Figures:
+def read_figures(context: CostContext, *, half: bool, float8: bool = False, name: str = "") -> Figures:
     """Picks what matters for this number format, and refuses a machine that cannot compute."""
     target = context.target
     where = f" for {name}" if name else ""
@@ -87,7 +94,7 @@ def read_figures(context: CostContext, *, half: bool, name: str = "") -> Figures
         value = getattr(target, field)
         if value <= 0:
             raise PlanError(f"Target {target.name} has {field} = {value}{where}. Give it a value above zero.")
-    half_partials = half and context.half_partials
+    half_partials = half and (context.half_partials or float8)  # Poplibs sums float8 products in half only
     if not half:
         units = target.amp_units_float
     else:
@@ -95,6 +102,7 @@ def read_figures(context: CostContext, *, half: bool, name: str = "") -> Figures
     return Figures(
         architecture=target.architecture,
         half=half,
+        float8=float8 and target.architecture in FLOAT8_ARCHITECTURES,
         half_partials=half_partials,
         tiles=context.tiles,
         workers=target.workers_per_tile,
@@ -107,4 +115,5 @@ def read_figures(context: CostContext, *, half: bool, name: str = "") -> Figures
         store_bytes_per_cycle=target.store_bytes_per_cycle,
         launch_cycles=target.phase_launch_cycles,
         compute_scale=target.compute_scale,
+        few_channel_scale=target.few_channel_scale,
     )

@@ -42,11 +42,13 @@ class Convolution:
     input_dilation_height: int = 1  # zeros between input rows: the stride of a transposed convolution
     input_dilation_width: int = 1
     half: bool = True  # operands and result are half; else float32
+    float8: bool = False  # operands are float8, the result is half
+    groups_are_batches: bool = False  # of a matmul: they lie apart already
 
     def __post_init__(self) -> None:
         for entry in fields(self):
             value = getattr(self, entry.name)
-            least = 0 if entry.name in _MAY_BE_ZERO or entry.name == "half" else 1
+            least = 0 if entry.name in _MAY_BE_ZERO or entry.type == "bool" else 1
             if value < least:
                 raise PlanError(
                     f"A convolution with {entry.name} = {value} cannot be planned: it must be at least {least}. "
@@ -91,6 +93,9 @@ class Convolution:
 
     @property
     def element_bytes(self) -> int:
+        """Of an operand."""
+        if self.float8:
+            return 1
         return 2 if self.half else 4
 
 
@@ -102,12 +107,12 @@ def count_input_points(outputs: int, taps: int, stride: int, dilation: int, inpu
     return min(-(-extent // input_dilation), outputs * taps)
 
 
-def from_matmul(*, batches: int, rows: int, inner: int, columns: int, half: bool) -> Convolution:
+def from_matmul(*, batches: int, rows: int, inner: int, columns: int, half: bool, float8: bool = False) -> Convolution:
     """`[batches, rows, inner] @ [batches, inner, columns]`: rows are the field, columns the output channels.
 
     So the right-hand matrix, which holds the weights of a layer, gives the coefficients of the AMP units.
     """
-    return Convolution(batches, 1, 1, rows, 1, 1, inner, columns, half=half)
+    return Convolution(batches, 1, 1, rows, 1, 1, inner, columns, half=half, float8=float8, groups_are_batches=True)
 
 
 def input_gradient(forward: Convolution, *, in_height: int, in_width: int) -> Convolution:

@@ -23,6 +23,8 @@ from openipu.ops.linear.variants import Expansion, Method
 _SMALLEST_INPUT_PIECE_BYTES = 128
 _SMALLEST_WEIGHT_PIECE_BYTES = 256
 
+OPERAND_EXCHANGE = "broadcast inputs and weights"
+
 _VERTICES = {
     Method.AMP_POINTWISE: "poplin::ConvPartial1x1Out",
     Method.AMP_KERNEL: "poplin::ConvPartialnx1",
@@ -47,6 +49,7 @@ def build_steps(priced: Candidates, figures: Figures) -> tuple[CostStep, ...]:
         _describe_multiply(priced, figures),
         *_list_reduction_steps(priced, figures),
         *_list_update_steps(priced, figures),
+        *_list_regroup_steps(priced, figures),
         *(transform if after else ()),
     )
 
@@ -56,7 +59,7 @@ def _count_tiles(priced: Candidates) -> int:
 
 
 def _name_types(figures: Figures) -> str:
-    operand = "half" if figures.half else "float"
+    operand = "quarter" if figures.float8 else "half" if figures.half else "float"
     partial = "half" if figures.half_partials else "float"
     return f"<{operand},{partial}>"
 
@@ -79,7 +82,7 @@ def _list_transform_steps(priced: Candidates, figures: Figures) -> list[CostStep
         CostStep(
             kind=StepKind.COMPUTE,
             name=f"rearrange {what}",
-            cycles=variant.transform_copy_cycles,
+            cycles=variant.transform_copy_cycles * (figures.few_channel_scale if variant.has_few_channels else 1.0),
             tiles=figures.tiles,
             vertex="poplin::Transpose2D",
         ),
@@ -111,7 +114,7 @@ def _describe_operand_exchange(priced: Candidates) -> CostStep:
     weight_pieces = min(int(splits[1] * splits[2] * splits[3]) - 1, -(-weight_bytes // _SMALLEST_WEIGHT_PIECE_BYTES))
     return CostStep(
         kind=StepKind.EXCHANGE,
-        name="broadcast inputs and weights",
+        name=OPERAND_EXCHANGE,
         cycles=float(priced.exchange_cycles[0]),
         tiles=tiles,
         moved_bytes=round((input_bytes + weight_bytes) * tiles),
@@ -190,6 +193,14 @@ def _list_update_steps(priced: Candidates, figures: Figures) -> list[CostStep]:
     ]
 
 
+def _list_regroup_steps(priced: Candidates, figures: Figures) -> list[CostStep]:
+    cycles = float(priced.regroup_cycles[0])
+    if not cycles:
+        return []
+    vertex = "popops::Copy<half>" if figures.half else "popops::Copy<float>"
+    return [CostStep(StepKind.COMPUTE, "order results of groups", cycles, _count_tiles(priced), vertex=vertex)]
+
+
 def summarize_plan(priced: Candidates, choice: Choice, figures: Figures) -> dict[str, Any]:
     """What was chosen, for reports: plain numbers and words."""
     variant = priced.variant
@@ -204,6 +215,7 @@ def summarize_plan(priced: Candidates, choice: Choice, figures: Figures) -> dict
         "serial_splits": {"in_channels": variant.serial_in, "out_channels": variant.serial_out},
         "tiles": _count_tiles(priced),
         "partials": "half" if figures.half_partials else "float",
+        "received_weight_bytes": round(float(priced.weight_bytes[0])),  # on the busiest tile, in one pass
         "temporary_bytes": round(float(priced.temporary_bytes[0])),
         "scratch_bytes": round(_measure_scratch(priced, figures)),
         "cycles_with_launches": cycles,
@@ -212,6 +224,20 @@ def summarize_plan(priced: Candidates, choice: Choice, figures: Figures) -> dict
         "memory_bound_doublings": choice.bound_doublings,
         "uncertain": list_doubts(priced, figures),
     }
+
+
+def measure_laid_out(priced: Candidates, figures: Figures) -> tuple[tuple[int, float], ...]:
+    """Bytes of the left and the right operand that the plan takes to lie on the busiest tile from the start.
+
+    A rearrangement gathers what it rearranges anyway.
+    """
+    variant, pieces = priced.variant, priced.pieces
+    splits = pieces.splits[:, 0]
+    left = float(pieces.input_elements[0]) / int(splits[6]) * variant.serial_in
+    right = float(pieces.weight_elements[0]) / int(splits[1] * splits[2] * splits[3]) * variant.serial
+    gathered = variant.transform_bytes > 0 and variant.expansion is not Expansion.RESULT
+    sizes = (0.0 if gathered else left, 0.0 if variant.swapped else right)
+    return tuple((number, size * figures.element_bytes) for number, size in enumerate(sizes) if size)
 
 
 def _measure_scratch(priced: Candidates, figures: Figures) -> float:

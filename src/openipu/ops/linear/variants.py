@@ -16,11 +16,17 @@ from openipu.ops.linear.shapes import Convolution
 
 MULTIPLY_ACCUMULATE_CHANNELS = 64  # above this many input channels the plain vector path never wins
 EXPANDED_CHANNELS = 512  # taps become channels up to this many; the rest would only copy data
+FEWEST_PADDED_CHANNELS = 8  # Mk1: smaller groups run on the vector path, images of fewer channels are slow
 LARGE_KERNEL_TAPS = 128  # a kernel this large is a result's gradient: always worth expanding
 
 # Poplibs' regression for the copy that rearranges an operand: cycles a byte by contiguous bytes.
 TRANSFORM_BASE_CYCLES = 587
 _TRANSFORM_CYCLES_PER_BYTE = ((8, 0.44), (4, 3.125), (1, 5.15))
+
+
+def rate_transform(atom_bytes: int) -> float:
+    """Cycles a byte of a rearrangement whose pieces are `atom_bytes` long."""
+    return next(rate for atom, rate in _TRANSFORM_CYCLES_PER_BYTE if atom_bytes % atom == 0)
 
 
 class Method(StrEnum):
@@ -74,8 +80,19 @@ class Variant:
     def transform_copy_cycles(self) -> float:
         if self.transform_bytes == 0:
             return 0.0
-        rate = next(rate for atom, rate in _TRANSFORM_CYCLES_PER_BYTE if self.transform_atom_bytes % atom == 0)
-        return TRANSFORM_BASE_CYCLES + rate * self.transform_bytes
+        return TRANSFORM_BASE_CYCLES + rate_transform(self.transform_atom_bytes) * self.transform_bytes
+
+    @property
+    def has_few_channels(self) -> bool:
+        """An image of a few colours, filled up for the AMP units."""
+        padded = self.method is not Method.MULTIPLY_ACCUMULATE
+        return padded and self.original.groups == 1 and self.original.in_channels < FEWEST_PADDED_CHANNELS
+
+    @property
+    def regroups(self) -> bool:
+        """Results of groups are put into the order of channels, unless a rearrangement does so anyway."""
+        original = self.original
+        return original.groups > 1 and not original.groups_are_batches and self.transform_bytes == 0
 
 
 def list_variants(problem: Convolution, figures: Figures) -> list[Variant]:
@@ -134,7 +151,7 @@ def _move_taps_to_result(problem: Convolution) -> Convolution:
     columns = -(-problem.out_width // problem.input_dilation_width)
     channels = problem.out_channels * problem.kernel_height * problem.kernel_width
     points = problem.batch * rows * columns
-    return Convolution(problem.groups, 1, 1, points, 1, 1, problem.in_channels, channels, half=problem.half)
+    return _make_pointwise(problem, points, channels)
 
 
 def _worth_expanding(channels: int, taps: int) -> bool:
@@ -144,14 +161,19 @@ def _worth_expanding(channels: int, taps: int) -> bool:
 def _flatten_field(problem: Convolution) -> Convolution:
     """A 1x1 kernel needs no neighbours: batch, height and width become one row of points."""
     points = problem.batch * problem.out_height * problem.out_width
-    return Convolution(problem.groups, 1, 1, points, 1, 1, problem.in_channels, problem.out_channels, half=problem.half)
+    return _make_pointwise(problem, points, problem.out_channels)
+
+
+def _make_pointwise(problem: Convolution, points: int, channels: int) -> Convolution:
+    formats = {"half": problem.half, "float8": problem.float8}
+    return Convolution(problem.groups, 1, 1, points, 1, 1, problem.in_channels, channels, **formats)
 
 
 def _list_methods(
     problem: Convolution, view: Convolution, expansion: Expansion, swapped: bool, figures: Figures
 ) -> Iterator[Variant]:
     pointwise = view.is_pointwise
-    has_amp = figures.amp_units > 0
+    has_amp = figures.amp_units > 0 and not _lacks_padding(problem, figures)
     if has_amp:
         block = figures.in_channel_block
         blockings = [(block, 1)]
@@ -160,6 +182,10 @@ def _list_methods(
         method = Method.AMP_POINTWISE if pointwise else Method.AMP_KERNEL
         for in_block, folded_rows in blockings:
             copied = _count_copied_elements(problem, view, expansion, swapped, in_block)
+            atom = math.gcd(problem.in_channels, in_block)
+            if expansion is Expansion.NONE and not swapped and _is_ragged(problem, figures.amp_units):
+                copied += problem.weight_elements + problem.result_elements
+                atom = math.gcd(atom, problem.out_channels)
             yield Variant(
                 original=problem,
                 view=view,
@@ -172,7 +198,7 @@ def _list_methods(
                 serial_in=1,
                 serial_out=1,
                 transform_bytes=copied * figures.element_bytes / figures.tiles,
-                transform_atom_bytes=math.gcd(problem.in_channels, in_block) * figures.element_bytes,
+                transform_atom_bytes=atom * figures.element_bytes,
             )
     few_channels = view.in_channels <= MULTIPLY_ACCUMULATE_CHANNELS
     if expansion is Expansion.NONE and not swapped and (few_channels or not has_amp):
@@ -190,6 +216,20 @@ def _list_methods(
             transform_bytes=0.0,
             transform_atom_bytes=figures.element_bytes,
         )
+
+
+def _is_ragged(problem: Convolution, out_block: int) -> bool:
+    """Products of activations whose columns do not fill whole blocks, such as attention over 197 tokens.
+
+    The right operand is filled up and the result cut back; weights of a layer lie filled up from the start.
+    """
+    return problem.groups_are_batches and problem.groups > 1 and problem.out_channels % out_block != 0
+
+
+def _lacks_padding(problem: Convolution, figures: Figures) -> bool:
+    """The first planners did not fill up groups of a few channels for the AMP units: measured on Mk1."""
+    grouped = problem.groups > 1 and not problem.groups_are_batches
+    return figures.architecture == "ipu1" and grouped and problem.in_channels < FEWEST_PADDED_CHANNELS
 
 
 def _count_copied_elements(

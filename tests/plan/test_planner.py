@@ -107,7 +107,10 @@ def test_replicas_reduce_their_gradients_over_the_links_in_a_ring(make_plan, per
     plan = make_plan(perceptron, data, optimizer=optimizer, replicas=4)
     links = [step for step in plan.steps if step.kind is StepKind.LINK]
     sent_bytes = 2 * 3 / 4 * 4 * PERCEPTRON_PARAMETERS
-    seconds = sent_bytes / plan.system.ipu_link_bytes_per_second
+    system = plan.system
+    # A turn: the link's latency, one hop, a launch, and a sync of 4 IPUs, 2 hops to its root and back at 15 ns.
+    turn_seconds = system.ipu_link_latency_seconds + system.ipu_link_hop_seconds + 626 / 1.85e9 + 2 * 2 * 15e-9
+    seconds = sent_bytes / system.ipu_link_bytes_per_second + 2 * 3 * turn_seconds
     assert [step.cycles for step in links] == [pytest.approx(seconds * 1.85e9)]
     assert not plan.warnings
 
@@ -266,4 +269,5 @@ def test_cards_without_links_reduce_gradients_over_the_host(make_plan, perceptro
     [reduction] = [step for step in plan.steps if "all-reduce" in step.name]
     sent_bytes = 2 * 1 / 2 * 4 * PERCEPTRON_PARAMETERS
     seconds = sent_bytes / plan.system.host_bytes_per_second
+    seconds += 2 * plan.system.host_latency_seconds  # one turn to reduce, one to gather
     assert reduction.cycles == pytest.approx(seconds * plan.system.target.clock_hz)

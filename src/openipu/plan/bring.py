@@ -19,9 +19,11 @@ _DUPLICATED = (VariableKind.CONSTANT, VariableKind.STREAM)  # each IPU has its o
 class TaskList:
     """Tasks in order. Adding one first brings its operands to its IPU."""
 
-    def __init__(self, options: RunOptions, system: System) -> None:
+    def __init__(self, options: RunOptions, system: System, ipus: int) -> None:
         self.options = options
         self.system = system
+        self.ipus = ipus  # of one replica
+        self.replicas = options.replicas * options.instances
         self.tasks: list[Task] = []
         self.storages: list[Storage] = []
         self.local: dict[tuple[int, int, Phase | None], Storage] = {}  # what was brought where
@@ -86,7 +88,7 @@ class TaskList:
             return
         if destination.kind is VariableKind.PARAMETER and source.operand.elements < destination.operand.elements:
             full = Value(destination, value.operand)
-            cost = transfers.cost_gather(destination.operand.bytes, self.options.replicas, self.system)
+            cost = transfers.cost_gather(destination.operand.bytes, self.replicas, self.ipus, self.system)
             self._transfer(transfers.GATHER, full, note, place, (value,), (full,), cost)
             return
         fits = source.operand.bytes == destination.operand.bytes and not value.view and source.reuses is None
@@ -190,9 +192,9 @@ class TaskList:
                     name = "load from streaming memory"
                     costs.append(transfers.cost_off_chip(name, storage.operand.bytes, self.system))
                 if gathers:
-                    costs.append(transfers.cost_gather(size.bytes, self.options.replicas, self.system))
+                    costs.append(transfers.cost_gather(size.bytes, self.replicas, self.ipus, self.system))
                 if not costs:
-                    costs.append(transfers.cost_copy(size.bytes, self.system))
+                    costs.append(transfers.cost_copy(size.bytes, storage.root.ipu, place.ipu, self.system))
                 how = transfers.LOAD if away else transfers.GATHER if gathers else transfers.COPY
                 reads = (Value(storage, storage.operand),)
                 self._transfer(how, brought, note, place, reads, (brought,), transfers.join_costs(costs))

@@ -6,7 +6,8 @@ Not-always-live memory is reused as soon as its last reader is done. Scratch liv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,23 @@ from openipu.ops.cost import StepKind
 from openipu.plan.place import GRAIN_BYTES
 from openipu.plan.schedule import Schedule
 from openipu.plan.types import TileBytes, TileMapping, Variable, VariableKind
-from openipu.plan.work import Storage, Task, Workload
+from openipu.plan.work import Storage, Task, Value, Workload
 
 
-def list_variables(workload: Workload, schedule: Schedule) -> tuple[Variable, ...]:
+@dataclass(frozen=True, slots=True)
+class VariableList:
+    """All variables, and which of them hold what a task reads and writes."""
+
+    variables: tuple[Variable, ...]
+    index_by_root: Mapping[int, int]  # id of a storage that has bytes of its own -> index of its variable
+
+    def find(self, values: Iterable[Value]) -> tuple[int, ...]:
+        """The variables behind these values, each once; what lies off chip has none."""
+        found = (self.index_by_root.get(id(value.storage.root)) for value in values)
+        return tuple(dict.fromkeys(index for index in found if index is not None))
+
+
+def list_variables(workload: Workload, schedule: Schedule) -> VariableList:
     """One variable a storage that has bytes of its own, and one a scratch area."""
     final = max(0, len(schedule.steps) - 1)
     spans: dict[int, tuple[int, int]] = {}
@@ -32,11 +46,13 @@ def list_variables(workload: Workload, schedule: Schedule) -> tuple[Variable, ..
         known = spans.get(id(root))
         spans[id(root)] = (first, last) if known is None else (min(first, known[0]), max(last, known[1]))
     variables: list[Variable] = []
+    index_by_root: dict[int, int] = {}
     for storage in workload.storages:
         if storage.root is not storage or not storage.operand.bytes or storage.residence.off_chip:
             continue
         assert storage.mapping is not None, f"{storage.name} was not placed"
         first, last = spans[id(storage)]
+        index_by_root[id(storage)] = len(variables)
         variables.append(_make_variable(len(variables), storage, storage.mapping, first, last))
     for storage in workload.storages:
         mapping = storage.root.mapping
@@ -61,7 +77,7 @@ def list_variables(workload: Workload, schedule: Schedule) -> tuple[Variable, ..
                     ipu=task.place.ipu,
                 )
             )
-    return tuple(variables)
+    return VariableList(tuple(variables), index_by_root)
 
 
 def _find_span(storage: Storage, schedule: Schedule, final: int) -> tuple[int, int]:

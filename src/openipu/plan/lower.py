@@ -79,7 +79,7 @@ class _Lowering:
         self.program = program
         self.options = options
         self.policy = RecomputePolicy(program, options)
-        self.list = TaskList(options, system)
+        self.list = TaskList(options, system, _count_ipus(program))
         self.inputs: list[Storage] = []
         self.values: dict[tuple[int, str, int], Value] = {}  # (graph, node, item) -> value
         self.first_values: dict[tuple[int, str, int], Value] = {}  # of nodes that were made again
@@ -106,7 +106,7 @@ class _Lowering:
         self._bind_inputs(_UPDATE, update)
         produced, pending = order_update(micro, update, self.gradient_nodes)
         accumulates = self.options.gradient_accumulation > 1
-        early = not accumulates and self.options.replicas == 1
+        early = not accumulates and self.options.replicas == 1 and self.options.instances == 1
         pending.reverse()  # the next one is last
         for position, node in enumerate(micro.module.graph.nodes):
             self._lower_micro_node(node)
@@ -142,7 +142,7 @@ class _Lowering:
 
     def _lower_micro_node(self, node: fx.Node) -> None:
         note = note_of(node)
-        self._lower_node(_MICRO, node, Place(note.ipu, note.stage, note.phase))
+        self._lower_node(_MICRO, node, Place(note.ipu, self.policy.find_stage(node), note.phase))
 
     def _lower_update_node(self, node: fx.Node) -> None:
         if node.target is operator.getitem or is_view(str(node.target)):
@@ -240,7 +240,7 @@ class _Lowering:
             self._lower_node(_MICRO, entry, place)
 
     def _is_available(self, node: fx.Node, stage: int) -> bool:
-        return node in self.remade or note_of(node).stage != stage or self.policy.is_kept(node)
+        return node in self.remade or self.policy.find_stage(node) != stage or self.policy.is_kept(node)
 
     def _take_gradient(self, name: str, accumulates: bool) -> None:
         node = self.gradient_nodes[name]
@@ -249,7 +249,7 @@ class _Lowering:
         owner = parameter.storage if parameter else None
         if accumulates:
             note = note_of(node)
-            place = Place(owner.ipu if owner else note.ipu, note.stage, Phase.BACKWARD)
+            place = Place(owner.ipu if owner else note.ipu, self.policy.find_stage(node), Phase.BACKWARD)
             value = self.list.accumulate(name, value, owner, note, place)
         elif value.storage.kind is VariableKind.ACTIVATION:
             value.storage.kind = VariableKind.GRADIENT
@@ -290,6 +290,11 @@ class _Lowering:
             elif entry.kind is OutputKind.OUTPUT:
                 value.storage.streamed_out = True
                 self.results.append(value)
+
+
+def _count_ipus(program: Program) -> int:
+    """IPUs of one replica."""
+    return 1 + max((note_of(node).ipu for node in program.micro.module.graph.nodes), default=0)
 
 
 def _list_readers(node: fx.Node) -> list[fx.Node]:

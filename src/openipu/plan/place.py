@@ -7,14 +7,16 @@ pile up on tile 0. Results follow their op's rule. An op whose result may overwr
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable
 
 from openipu.ops import cost_op
 from openipu.ops.cost import CostContext, Family, OpCost, Operand, Placement
-from openipu.plan.types import TileMapping
+from openipu.plan.types import TileMapping, VariableKind
 from openipu.plan.work import Move, Storage, Task, Value, Workload
 
 MINIMUM_TILE_BYTES = 128  # mapTensorLinearly gives no tile less
+_COMPUTED = (VariableKind.ACTIVATION, VariableKind.GRADIENT)
 GRAIN_BYTES = 8  # one vector of the plain datapath
 
 
@@ -39,6 +41,7 @@ class _Placer:
         self.context = context
         self.tiles = context.tiles
         self.next_tile = 0
+        self.transfers: set[int] = set()  # tasks that bring a tensor from elsewhere: it is written as its reader wants
         self.repriced: dict[tuple[int, int], OpCost] = {}
 
     def map_linearly(self, storage: Storage) -> None:
@@ -61,8 +64,12 @@ class _Placer:
             if value.storage.root.mapping is None:
                 self._place_result(task, value)
         self._price_on_fewer_tiles(task)
+        if task.priced.family is Family.TRANSFER:
+            self.transfers.add(task.index)
         if task.priced.aligned or task.priced.family is Family.ELEMENTWISE:
             task.moves = tuple(self._list_moves(task))
+        elif task.priced.laid_out:
+            task.moves = tuple(self._list_arrivals(task))
 
     def _reuse_dying_operand(self, task: Task) -> None:
         """In place where the table allows it: the first operand dies here, is as large, and is nobody's variable."""
@@ -117,6 +124,19 @@ class _Placer:
             move = self._move_operand(value, result, mapping, task.priced.aligned)
             if move is not None:
                 moves.append(move)
+        return moves
+
+    def _list_arrivals(self, task: Task) -> list[Move]:
+        """Activations of a product: another op left them as it saw fit. Variables lie as their first product wants."""
+        rate = self.context.target.exchange_bytes_per_cycle
+        tiles = max(1, task.priced.result_tiles)
+        moves: list[Move] = []
+        for number, size in task.priced.laid_out:
+            value = task.reads[number]
+            if value.storage.kind not in _COMPUTED or value.storage.writer in self.transfers:
+                continue
+            size_bytes = math.ceil(min(size, value.operand.bytes))
+            moves.append(Move(value.operand, size_bytes / rate, tiles, size_bytes, size_bytes * tiles))
         return moves
 
     def _move_operand(self, value: Value, result: Value, mapping: TileMapping, aligned: bool) -> Move | None:

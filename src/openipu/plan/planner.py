@@ -15,7 +15,7 @@ from openipu.graph.collection import pause_collection
 from openipu.machine import Provenance, System
 from openipu.ops.cost import Family
 from openipu.plan.code import measure_code
-from openipu.plan.liveness import TileLiveness, list_variables
+from openipu.plan.liveness import TileLiveness, VariableList, list_variables
 from openipu.plan.lower import lower_program
 from openipu.plan.place import place_storages
 from openipu.plan.price import make_context, price_tasks
@@ -42,11 +42,10 @@ def plan_program(program: Program, system: System, options: RunOptions, progress
     clock.run("place", lambda: place_storages(workload, context))
     clock.run("stream", lambda: add_streams(workload, system, options))
     schedule = clock.run("schedule", lambda: schedule_steps(workload, system, options))
-    ops = tuple(_describe_task(task, schedule) for task in workload.tasks)
-    variables = clock.run("liveness", lambda: list_variables(workload, schedule))
-    memory = tuple(
-        _measure_ipu(ipu, workload, variables, len(schedule.steps), system, clock) for ipu in range(workload.ipus)
-    )
+    listed = clock.run("liveness", lambda: list_variables(workload, schedule))
+    variables = listed.variables
+    ops = tuple(_describe_task(task, schedule, listed) for task in workload.tasks)
+    memory = tuple(_measure_ipu(ipu, workload, variables, schedule, system, clock) for ipu in range(workload.ipus))
     fit = clock.run("fit", lambda: judge_fit(memory, variables, ops, system))
     timing, pipeline = clock.run("time", lambda: time_program(workload, schedule.steps, ops, options, system))
     return Plan(
@@ -69,13 +68,13 @@ def plan_program(program: Program, system: System, options: RunOptions, progress
 
 
 def _measure_ipu(
-    ipu: int, workload: Workload, variables: tuple[Variable, ...], steps: int, system: System, clock: _Clock
+    ipu: int, workload: Workload, variables: tuple[Variable, ...], schedule: Schedule, system: System, clock: _Clock
 ) -> IpuMemory:
-    live = clock.run("liveness", lambda: TileLiveness(variables, steps, system, ipu))
+    live = clock.run("liveness", lambda: TileLiveness(variables, len(schedule.steps), system, ipu))
     return IpuMemory(
         ipu=ipu,
         always_live=live.always_live,
-        categories=clock.run("code", lambda: measure_code(workload, system, ipu)),
+        categories=clock.run("code", lambda: measure_code(workload, schedule.steps, system, ipu)),
         peak_not_always_live=live.peak,
         peak_step_by_tile=live.peak_step,
         live_by_step=live.live_by_step,
@@ -83,7 +82,7 @@ def _measure_ipu(
     )
 
 
-def _describe_task(task: Task, schedule: Schedule) -> PlannedOp:
+def _describe_task(task: Task, schedule: Schedule, listed: VariableList) -> PlannedOp:
     cost = task.priced
     first, last = schedule.first_step[task.index], schedule.last_step[task.index]
     steps = schedule.steps[first : last + 1]
@@ -106,16 +105,19 @@ def _describe_task(task: Task, schedule: Schedule) -> PlannedOp:
         ipu=task.place.ipu,
         stage=task.place.stage,
         plan=cost.plan,
+        reads=listed.find(task.reads),
+        writes=listed.find(task.writes),
     )
 
 
 def _list_warnings(workload: Workload, schedule: Schedule, system: System, options: RunOptions) -> tuple[str, ...]:
     found: list[str] = []
-    needed = options.replicas * workload.ipus
+    replicas = options.replicas * options.instances
+    needed = replicas * workload.ipus
     if needed > system.ipus:
         each = f" of {workload.ipus} IPUs each" if workload.ipus > 1 else ""
         found.append(
-            f"{options.replicas} replicas{each} need {needed} IPUs, but {system.name} has {system.ipus}. "
+            f"{replicas} replicas{each} need {needed} IPUs, but {system.name} has {system.ipus}. "
             "Choose a larger system to see what it would do there."
         )
     waits = [step for step in schedule.steps if step.name == HOST_WAIT]

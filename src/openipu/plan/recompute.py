@@ -10,6 +10,7 @@ from __future__ import annotations
 from torch import fx
 
 from openipu.graph import Phase, Program, Recompute, RunOptions, Strategy, note_of
+from openipu.plan.stages import merge_stages
 
 CHECKPOINT = "checkpoint"  # key of Note.attributes
 _PRODUCTS = (
@@ -25,12 +26,18 @@ class RecomputePolicy:
     def __init__(self, program: Program, options: RunOptions) -> None:
         nodes = program.micro.module.graph.nodes
         forward = [node for node in nodes if note_of(node).phase is Phase.FORWARD and node.op == "call_function"]
-        self.last_stage = max((note_of(node).stage for node in forward), default=0)
+        self._stages = merge_stages(forward, options)
+        self.last_stage = max(self._stages.values(), default=0)
         self.mode = options.recompute or self._choose_default(options)
 
     def _choose_default(self, options: RunOptions) -> Recompute:
         pipelined = options.training and options.strategy is Strategy.PIPELINED and self.last_stage > 0
         return Recompute.PIPELINE if pipelined else Recompute.NONE
+
+    def find_stage(self, node: fx.Node) -> int:
+        """The stage that a node runs in."""
+        stage = note_of(node).stage
+        return self._stages.get(stage, stage)
 
     def is_kept(self, node: fx.Node) -> bool:
         """A forward node whose value backward can read as it is."""
@@ -40,7 +47,7 @@ class RecomputePolicy:
         if note.attributes.get(CHECKPOINT):
             return True
         if self.mode is Recompute.PIPELINE:
-            return note.stage == self.last_stage
+            return self.find_stage(node) == self.last_stage
         name = str(node.target)
         if self.mode is Recompute.STANDARD:
             return name.startswith(_PRODUCTS)

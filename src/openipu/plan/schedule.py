@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from openipu.graph import Phase, RunOptions
 from openipu.machine import System
 from openipu.ops.cost import CostStep, StepKind
+from openipu.ops.vertex_code import (
+    estimate_control_code_bytes,
+    estimate_exchange_code_bytes,
+    estimate_step_state_bytes,
+    estimate_vertex_code_bytes,
+)
 from openipu.plan.streams import HOST_WAIT, find_host_wait
-from openipu.plan.types import PlannedStep
+from openipu.plan.types import PlannedStep, StepCode
 from openipu.plan.work import Place, Stream, Task, Workload
 
 
@@ -51,10 +57,11 @@ def _lay_out(workload: Workload, system: System) -> Schedule:
             for stream in workload.reductions:
                 builder.add_stream(stream)
         start = len(builder.steps)
-        for step in list_task_steps(task):
-            builder.add(step, task)
+        builder.begin(task)
+        for place, step in enumerate(_list_task_steps(task)):
+            builder.add(step, task, place)
         if len(builder.steps) == start:  # free, yet it needs a place in time for liveness
-            builder.add(CostStep(StepKind.COMPUTE, task.site.op, 0.0, 0), task)
+            builder.add(CostStep(StepKind.COMPUTE, task.site.op, 0.0, 0), task, None)
         first.append(start)
         last.append(len(builder.steps) - 1)
     for stream in workload.streams_out:
@@ -62,7 +69,7 @@ def _lay_out(workload: Workload, system: System) -> Schedule:
     return Schedule(tuple(builder.steps), tuple(first), tuple(last))
 
 
-def list_task_steps(task: Task) -> Iterable[CostStep]:
+def _list_task_steps(task: Task) -> Iterable[CostStep]:
     """The op's own steps, with the moves of misplaced operands merged into a leading exchange."""
     steps = list(task.priced.steps)
     if task.moves:
@@ -83,14 +90,21 @@ class _Builder:
         self.launch_cycles = system.target.phase_launch_cycles
         self.tiles = system.target.tiles
         self.steps: list[PlannedStep] = []
+        # Repeated parts of a graph are outlined into one callable part: equal ops of an IPU share their programs.
+        self._programs: dict[tuple[int, int, int, int], int] = {}
+        self._first_tile = 0
 
-    def add(self, step: CostStep, task: Task) -> None:
+    def begin(self, task: Task) -> None:
+        self._first_tile = _find_first_tile(task)
+
+    def add(self, step: CostStep, task: Task, place: int | None) -> None:
+        """`place` is the step's number among those of its op; None for one that stands for no work."""
         if step.kind is StepKind.EXCHANGE:
             previous = self.steps[-1] if self.steps else None
             follows = previous is not None and previous.kind is StepKind.EXCHANGE and previous.op == task.index
             syncs = step.repeats - (1 if follows else 0)
             if syncs > 0:
-                self._append(StepKind.SYNC, "sync", self.launch_cycles * syncs, self.tiles, 0, 0, task, syncs)
+                self._append(StepKind.SYNC, "sync", self.launch_cycles * syncs, self.tiles, 0, 0, task, syncs, None)
         self._append(
             step.kind,
             step.name,
@@ -100,6 +114,22 @@ class _Builder:
             step.flops * step.repeats,
             task,
             step.repeats,
+            None if place is None else self._describe_code(step, task, place),
+        )
+
+    def _describe_code(self, step: CostStep, task: Task, place: int) -> StepCode:
+        # Bringing operands is a program of its own: an op with it shares the rest with the same op without.
+        own = place - (1 if task.moves else 0)
+        key = (task.place.ipu, id(task.cost), len(task.moves) if own < 0 else 0, own)
+        return StepCode(
+            program=self._programs.setdefault(key, len(self._programs)),
+            first_tile=self._first_tile,
+            vertex=step.vertex,
+            vertex_code_bytes=estimate_vertex_code_bytes(step.vertex) if step.vertex else 0,
+            vertices_per_tile=step.vertices_per_tile if step.vertex else 0,
+            state_bytes=estimate_step_state_bytes(step),
+            exchange_bytes=estimate_exchange_code_bytes(step),
+            control_bytes=estimate_control_code_bytes(step),
         )
 
     def add_stream(self, stream: Stream) -> None:
@@ -130,6 +160,7 @@ class _Builder:
         flops: int,
         task: Task,
         repeats: int,
+        code: StepCode | None,
     ) -> None:
         self.steps.append(
             PlannedStep(
@@ -145,5 +176,14 @@ class _Builder:
                 repeats=repeats,
                 ipu=task.place.ipu,
                 stage=task.place.stage,
+                code=code,
             )
         )
+
+
+def _find_first_tile(task: Task) -> int:
+    for value in task.writes:
+        mapping = value.storage.root.mapping
+        if mapping is not None:
+            return mapping.first_tile
+    return 0

@@ -1,16 +1,18 @@
 """Pass "stream": what crosses the host link for every micro-batch, and what replicas exchange before an update.
 
 The host prefetches: a stream costs the way from the board to the IPU, and where the host link is slower than the
-program, the IPU waits for the difference. On I/O tiles streams run beside the computation and cost only such a wait.
+program, the IPU waits for the difference. On I/O tiles streams run beside the computation and cost such a wait, and
+the way between those tiles and the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openipu.graph import OutputMode, Phase, RunOptions
+from openipu.graph import OutputMode, Phase, RunOptions, TensorRole
 from openipu.machine import System
 from openipu.ops.cost import StepKind
+from openipu.plan.collectives import count_all_reduce_cycles, count_share_cycles
 from openipu.plan.pipeline import measure_micro_batch
 from openipu.plan.types import PlannedStep
 from openipu.plan.work import Place, Stream, Workload
@@ -33,9 +35,9 @@ def add_streams(workload: Workload, system: System, options: RunOptions) -> None
         size = -(-value.operand.bytes // period)  # on average over micro-batches
         stream = _make_stream(f"write output {index}", size, place, system, options, per_call)
         workload.streams_out.append(stream)
-    if options.replicas > 1:
+    if options.replicas * options.instances > 1:
         for ipu, size in sorted(workload.gradient_bytes.items()):
-            workload.reductions.append(_reduce_gradients(ipu, size, system, options))
+            workload.reductions.append(_reduce_gradients(ipu, size, workload.ipus, system, options))
 
 
 def find_host_wait(workload: Workload, steps: Sequence[PlannedStep], system: System, options: RunOptions) -> float:
@@ -58,20 +60,28 @@ def find_host_wait(workload: Workload, steps: Sequence[PlannedStep], system: Sys
 def _make_stream(
     name: str, size: int, place: Place, system: System, options: RunOptions, per_call: bool = False
 ) -> Stream:
-    cycles = 0.0 if options.overlapped_io else _to_cycles(size, system.stream_bytes_per_second, system)
+    cycles = _to_cycles(size, system.stream_bytes_per_second, system)
+    if options.overlapped_io:
+        cycles = _cross_chip(size, system, options)
     return Stream(StepKind.HOST, name, size, cycles, place, per_call)
 
 
-def _reduce_gradients(ipu: int, size: int, system: System, options: RunOptions) -> Stream:
-    """A ring over the replicas: each sends and receives all but its own share twice."""
-    count = options.replicas
-    sent_bytes = 2 * (count - 1) / count * size
+def _cross_chip(size: int, system: System, options: RunOptions) -> float:
+    """Cycles from I/O tiles to the tiles that compute, or back: each I/O tile sends as fast as a tile can."""
+    return size / (max(1, options.io_tiles) * system.target.exchange_bytes_per_cycle)
+
+
+def _reduce_gradients(ipu: int, size: int, ipus: int, system: System, options: RunOptions) -> Stream:
+    """An all-reduce over the replicas; where each keeps a share of the optimizer's state, its sums are enough."""
+    count = options.replicas * options.instances
     place = Place(ipu, 0, Phase.UPDATE)
-    if system.ipu_link_bytes_per_second <= 0:  # cards without links reduce over the host
-        cycles = _to_cycles(sent_bytes, system.host_bytes_per_second, system)
+    shares = options.location_of(TensorRole.OPTIMIZER).replicated_sharding
+    count_cycles = count_share_cycles if shares else count_all_reduce_cycles
+    cycles = count_cycles(size, count, ipus, system)
+    if system.ipu_link_bytes_per_second <= 0:
         return Stream(StepKind.HOST, "all-reduce gradients over the host", size, cycles, place)
-    cycles = _to_cycles(sent_bytes, system.ipu_link_bytes_per_second, system)
-    return Stream(StepKind.LINK, "all-reduce gradients", size, cycles, place)
+    name = "reduce gradients to shares" if shares else "all-reduce gradients"
+    return Stream(StepKind.LINK, name, size, cycles, place)
 
 
 def _to_cycles(size: float, bytes_per_second: float, system: System) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from openipu.errors import PlanError
 from openipu.machine import Provenance, System
 from openipu.ops.cost import CostStep, Family, OpCost, Placement, StepKind
+from openipu.plan.collectives import count_share_cycles, find_copy_rate
 
 COPY = "openipu.copy_between_ipus"
 LOAD = "openipu.load_from_streaming_memory"
@@ -18,15 +19,19 @@ STORE = "openipu.store_to_streaming_memory"
 GATHER = "openipu.gather_replica_shares"
 
 
-def cost_copy(moved_bytes: int, system: System) -> OpCost:
-    """One tensor over an IPU-Link."""
-    return _make_transfer(StepKind.LINK, "copy to another IPU", moved_bytes, _link_rate(system), system)
+def cost_copy(moved_bytes: int, source_ipu: int, destination_ipu: int, system: System) -> OpCost:
+    """One tensor over the IPU-Links from one IPU to another."""
+    _check_links(system)
+    rate = find_copy_rate(source_ipu, destination_ipu, system)
+    return _make_transfer(StepKind.LINK, "copy to another IPU", moved_bytes, rate, system)
 
 
-def cost_gather(moved_bytes: int, replicas: int, system: System) -> OpCost:
-    """All shares of a tensor to every replica: all but its own arrive over the link."""
+def cost_gather(moved_bytes: int, replicas: int, ipus: int, system: System) -> OpCost:
+    """All shares of a tensor to every replica: all but its own arrive over the links."""
+    _check_links(system)
     received = moved_bytes * (replicas - 1) // replicas
-    return _make_transfer(StepKind.LINK, "gather shares", received, _link_rate(system), system)
+    cycles = count_share_cycles(moved_bytes, replicas, ipus, system)
+    return _wrap_transfer(StepKind.LINK, "gather shares", received, cycles, system)
 
 
 def cost_off_chip(name: str, moved_bytes: int, system: System) -> OpCost:
@@ -40,17 +45,19 @@ def join_costs(costs: Sequence[OpCost]) -> OpCost:
     return dataclasses.replace(costs[0], steps=steps)
 
 
-def _link_rate(system: System) -> float:
+def _check_links(system: System) -> None:
     if system.ipu_link_bytes_per_second <= 0:
         raise PlanError(
             f"{system.name} has no links between IPUs, but the program spans several. "
             "Choose a system of several IPUs, such as bow-2000."
         )
-    return system.ipu_link_bytes_per_second
 
 
 def _make_transfer(kind: StepKind, name: str, moved_bytes: int, rate: float, system: System) -> OpCost:
-    cycles = moved_bytes / rate * system.target.clock_hz
+    return _wrap_transfer(kind, name, moved_bytes, moved_bytes / rate * system.target.clock_hz, system)
+
+
+def _wrap_transfer(kind: StepKind, name: str, moved_bytes: int, cycles: float, system: System) -> OpCost:
     step = CostStep(kind, name, cycles, system.target.tiles, moved_bytes=moved_bytes)
     return OpCost(
         Family.TRANSFER, (step,), Placement.LINEAR, provenance=Provenance.DERIVED, basis="bytes over the link"

@@ -95,6 +95,20 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class StepCode:
+    """What a step keeps on each of its tiles besides data. Steps of equal ops run one program, and share its code."""
+
+    program: int  # steps with the same number run the same program
+    first_tile: int
+    vertex: str  # type of its vertices
+    vertex_code_bytes: int  # one copy on each tile, for all steps with such vertices
+    vertices_per_tile: int
+    state_bytes: int  # of all vertices on a tile
+    exchange_bytes: int
+    control_bytes: int  # on every tile of the IPU
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedStep:
     """One phase: a compute set, an exchange, a sync, or a host stream. Executed `repeats` times in a row."""
 
@@ -111,6 +125,7 @@ class PlannedStep:
     ipu: int = 0
     stage: int = 0
     per_call: bool = False  # once a call, where others run once a micro-batch or update
+    code: StepCode | None = None  # None: syncs and streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,8 @@ class PlannedOp:
     ipu: int = 0
     stage: int = 0
     plan: Mapping[str, Any] = field(default_factory=dict)
+    reads: tuple[int, ...] = ()  # indices of variables; scratch is not among them
+    writes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +285,20 @@ class Plan:
     def ipus(self) -> int:
         """IPUs of one replica."""
         return len(self.memory)
+
+    def fits(self) -> bool:
+        """Does every tile hold what it needs?"""
+        return self.fit.fits
+
+    @property
+    def peak_tile_bytes(self) -> int:
+        """What the fullest tile needs at its worst step."""
+        return self.fit.peak_bytes
+
+    @property
+    def samples_per_second(self) -> float:
+        """Modelled throughput of all replicas."""
+        return self.timing.samples_per_second
 
     def not_always_live_at(self, step: int, ipu: int = 0) -> TileBytes:
         """Not-always-live bytes on each tile at one step."""

@@ -22,10 +22,13 @@ pytestmark = [pytest.mark.browser, needs_browser]
 
 VIEWS = {
     "summary": "bert-base",
+    "insights": "Insights",
     "memory": "Memory",
     "liveness": "Liveness",
+    "programs": "Program tree",
     "trace": "Execution trace",
     "operations": "Operations",
+    "graph": "Operation graph",
 }
 
 
@@ -222,7 +225,7 @@ def test_operations_leave_as_csv(page: Page, bert: Plan) -> None:
         "window.saved = null; const make = URL.createObjectURL;"
         "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return make(blob); };"
         "HTMLAnchorElement.prototype.click = function () { window.savedName = this.download; };"
-        "document.getElementById('csv').click();"
+        "document.querySelector('#operations .save-csv').click();"
     )
     page.wait_until("return window.saved !== null")
     lines = page.run("return window.saved").splitlines()

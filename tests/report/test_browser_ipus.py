@@ -19,7 +19,17 @@ from openipu.report.units import format_bytes, format_cycles, format_share
 
 pytestmark = [pytest.mark.browser, needs_browser]
 
-VIEWS = ("summary", "memory", "liveness", "trace", "pipeline", "operations")
+VIEWS = (
+    "summary",
+    "insights",
+    "memory",
+    "liveness",
+    "programs",
+    "trace",
+    "pipeline",
+    "operations",
+    "graph",
+)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +216,7 @@ def test_the_summary_has_a_verdict_on_each_ipu(page: Page, tmp_path: Path) -> No
     page.open()
     assert [row[1] for row in page.rows("#ipus")] == ["fits"] * 4
     assert "See the pipeline" in page.text("#pipeline-line")
-    big = make_pipelined_plan(width=12_000)
+    big = make_pipelined_plan(width=11_000)
     other = Page(page.driver, write_html(build_profile(big), tmp_path / "big.html"))
     other.open()
     verdicts = [row[1] for row in other.rows("#ipus")]
@@ -232,7 +242,10 @@ def test_a_telephone_needs_no_sideways_scrolling_and_controls_have_names(page: P
 @pytest.mark.parametrize("view", ["memory", "trace", "pipeline"])
 def test_canvases_follow_the_theme(page: Page, view: str) -> None:
     page.open(f"#view={view}")
-    script = "return [...document.querySelectorAll('canvas')].map((canvas) => canvas.toDataURL())"
+    script = (
+        "return [...document.querySelectorAll('canvas')].filter((canvas) => canvas.offsetParent)"
+        ".map((canvas) => canvas.toDataURL())"
+    )
     before = page.run(script)
     page.find("#theme").click()
     page.settle()

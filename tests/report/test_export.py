@@ -22,11 +22,11 @@ from openipu.report.html import SCRIPTS, render_html
 
 TOP_KEYS = (
     "format version modelled name openipu_version created system options program fit memory pipeline timing shares "
-    "slowest_ops guesses planning warnings ops"
+    "insights slowest_ops guesses planning warnings ops"
 )
 OP_KEYS = (
     "index name op family phase module line cycles flops moved_bytes scratch_bytes_per_tile first_step step_count "
-    "provenance basis ipu stage plan executions_per_call share_of_peak"
+    "provenance basis ipu stage plan reads writes executions_per_call share_of_peak"
 )
 
 
@@ -139,6 +139,7 @@ def open_block(block: bytes) -> tuple[dict[str, Any], Any]:
 
     def read(place: list[Any]) -> Any:
         kind, offset, count = place
-        return np.frombuffer(block, "<f8" if kind == "f8" else "<i4", count, start + offset)
+        column = np.frombuffer(block, "<f8" if kind.endswith("8") else "<i4", count, start + offset)
+        return np.cumsum(column) if kind.startswith("d") else column
 
     return json.loads(block[4 : 4 + length]), read

@@ -172,7 +172,7 @@ def test_the_text_tells_stages_ticks_bubbles_and_each_ipus_peak() -> None:
 
 
 def test_an_ipu_that_is_too_full_is_named_while_others_fit() -> None:
-    plan = make_pipelined_plan(width=12_000)
+    plan = make_pipelined_plan(width=11_000)
     summary = summarise(plan)
     assert [entry.fits for entry in summary.ipus] == [True, True, True, False]
     assert sum(entry.bytes_over for entry in summary.ipus) == plan.fit.bytes_over

@@ -17,6 +17,7 @@ from openipu.report.units import format_bytes, format_cycles, format_rate, forma
 from openipu.session_log import CompiledProgram, SessionLog
 
 REPORT_NAME = "report.html"
+TRACE_PAGE_NAME = "system.html"
 _CULPRITS = 3
 
 
@@ -36,6 +37,32 @@ def close_run(log: SessionLog, *, quiet: bool) -> None:
                 _print_program(console, summarise(profile), report)
         except OpenIpuError as error:
             console.print(f"openipu: no report of {escape(compiled.name)}: {escape(str(error))}", soft_wrap=True)
+
+
+def close_trace(directory: Path, started: float, *, quiet: bool) -> None:
+    """Complete the trace and write its page, with all processes that have written a file there since the start."""
+    from openipu.report.system import summarise_trace, write_system_page
+    from openipu.trace import stop_tracing
+    from openipu.trace.read import read_trace
+    from openipu.trace.trace_file import SUFFIX
+
+    console = open_console(stderr=True)
+    try:
+        stop_tracing()
+        files = [file for file in directory.glob(f"*{SUFFIX}") if file.stat().st_mtime >= started]
+        trace = read_trace(*files or [directory])
+        page = write_system_page(trace, directory / TRACE_PAGE_NAME)
+    except OpenIpuError as error:
+        console.print(f"openipu: no trace: {escape(str(error))}", soft_wrap=True)
+        return
+    if not quiet:
+        summary = summarise_trace(trace)
+        parts = ", ".join(f"{entry.channel} {format_seconds(entry.self_seconds)}" for entry in summary.activities)
+        console.print("\n[bold]openipu[/]  what this host did [dim](measured)[/]")
+        console.print(f"  {escape(parts)}", soft_wrap=True)
+        for finding in summary.findings:
+            console.print(f"  {escape(finding)}", soft_wrap=True)
+        console.print(f"  trace: {escape(_shorten(page))}", soft_wrap=True)
 
 
 def _write_report(profile: Profile, compiled: CompiledProgram, log: SessionLog) -> Path | None:

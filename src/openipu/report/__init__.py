@@ -2,6 +2,7 @@
 
 from openipu.report.convert import build_profile
 from openipu.report.html import write_html
+from openipu.report.insights import Finding, find_insights, render_insights
 from openipu.report.json_export import JSON_VERSION, to_json
 from openipu.report.profile import (
     CulpritRecord,
@@ -27,6 +28,7 @@ __all__ = [
     "JSON_VERSION",
     "SCHEMA_VERSION",
     "CulpritRecord",
+    "Finding",
     "FitRecord",
     "LineRecord",
     "MemoryRecord",
@@ -39,7 +41,9 @@ __all__ = [
     "TimingRecord",
     "VariableRecord",
     "build_profile",
+    "find_insights",
     "read_profile",
+    "render_insights",
     "render_text",
     "summarise",
     "to_json",

@@ -62,6 +62,11 @@ def build_profile(plan: Plan) -> Profile:
         passes={str(name): float(seconds) for name, seconds in plan.passes.items()},
         warnings=tuple(plan.warnings),
         pipeline=None if plan.pipeline is None else _convert_pipeline(plan.pipeline),
+        vertex_code_bytes={
+            step.code.vertex: step.code.vertex_code_bytes
+            for step in plan.steps
+            if step.code is not None and step.code.vertex
+        },
     )
 
 
@@ -106,12 +111,18 @@ def _convert_op(op: PlannedOp) -> OpRecord:
         ipu=op.ipu,
         stage=op.stage,
         plan=simplify_value(op.plan),
+        reads=tuple(op.reads),
+        writes=tuple(op.writes),
     )
 
 
 def _convert_steps(steps: tuple[PlannedStep, ...]) -> StepColumns:
     def pick(name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
         return np.array([getattr(step, name) for step in steps], dtype=np.int64)
+
+    def pick_code(name: str, otherwise: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        values = (otherwise if step.code is None else getattr(step.code, name) for step in steps)
+        return np.fromiter(values, dtype=np.int64, count=len(steps))
 
     return StepColumns(
         kind=tuple(step.kind.value for step in steps),
@@ -126,6 +137,13 @@ def _convert_steps(steps: tuple[PlannedStep, ...]) -> StepColumns:
         per_call=pick("per_call"),
         ipu=pick("ipu"),
         stage=pick("stage"),
+        program=pick_code("program", -1),
+        first_tile=pick_code("first_tile", 0),
+        vertex=tuple("" if step.code is None else step.code.vertex for step in steps),
+        vertices_per_tile=pick_code("vertices_per_tile", 0),
+        state_bytes=pick_code("state_bytes", 0),
+        exchange_code_bytes=pick_code("exchange_bytes", 0),
+        control_code_bytes=pick_code("control_bytes", 0),
     )
 
 

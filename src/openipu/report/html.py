@@ -1,10 +1,11 @@
 """The web report: one HTML file that opens from disk, with nothing to fetch.
 
-In: a `Profile` and the parts in `web/`. Out: the page with its style, scripts and data inside.
+In: a `Profile`, perhaps a second one to compare it with, and the parts in `web/`. Out: the page with its style, scripts
+and data inside.
 
 The data is one block: a little-endian uint32 length, that many bytes of JSON, zeros up to a multiple of eight, then the
-columns of the tables as typed arrays; all of it zlib-compressed and in base64. Texts of the tables are numbers of the
-JSON's list of strings. `web/data.js` is the other end.
+columns of the tables as typed arrays, some as differences; all of it zlib-compressed and in base64. Texts of the tables
+are numbers of the JSON's list of strings. `web/data.js` is the other end.
 """
 
 from __future__ import annotations
@@ -30,42 +31,64 @@ from openipu.report.summary import element_bytes_by_op, share_of_peak, summarise
 SCRIPTS = (
     "data.js",
     "page.js",
+    "save.js",
     "table.js",
     "axis.js",
+    "compare.js",
     "ipus.js",
     "summary.js",
+    "insights.js",
+    "floor_plan.js",
+    "tile_columns.js",
+    "memory_details.js",
     "memory.js",
+    "step_columns.js",
     "liveness.js",
+    "tree.js",
+    "program_tree.js",
+    "programs.js",
     "timeline.js",
     "flame.js",
+    "other_trace.js",
     "op_details.js",
     "trace.js",
     "ticks.js",
     "pipeline_tables.js",
     "pipeline.js",
+    "op_groups.js",
     "operations.js",
+    "graph_layout.js",
+    "graph_details.js",
+    "graph.js",
+    "search.js",
     "report.js",
 )
 
 
-def write_html(profile: Profile, path: Path) -> Path:
-    """Write the report to `path`, replacing an older one in a single move."""
+def write_html(profile: Profile, path: Path, other: Profile | None = None) -> Path:
+    """Write the report to `path`, replacing an older one in a single move. With `other` it compares the two."""
     path = Path(path)
     with write_aside(path) as part:
-        part.write_text(render_html(profile), encoding="utf-8")
+        part.write_text(render_html(profile, other), encoding="utf-8")
     return path
 
 
-def render_html(profile: Profile) -> str:
+def render_html(profile: Profile, other: Profile | None = None) -> str:
     """The whole page as text."""
+    names = profile.name if other is None else f"{profile.name} and {other.name}"
     parts = {
-        "title": html.escape(f"{profile.name} · openipu (unofficial)"),
+        "title": html.escape(f"{names} · openipu (unofficial)"),
         "style": _read_part("report.css"),
-        "data": base64.b64encode(zlib.compress(pack_data(profile), 9)).decode("ascii"),
+        "data": _encode(profile),
+        "other": "" if other is None else _encode(other),
         "script": "\n".join(_read_part(name) for name in SCRIPTS),
     }
     # In one pass, so that braces in a program's name stay what they are.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _read_part("report.html"))
+
+
+def _encode(profile: Profile) -> str:
+    return base64.b64encode(zlib.compress(pack_data(profile), 6)).decode("ascii")
 
 
 def pack_data(profile: Profile) -> bytes:
@@ -74,6 +97,7 @@ def pack_data(profile: Profile) -> bytes:
     _pack_ops(packer, profile)
     _pack_steps(packer, profile)
     _pack_variables(packer, profile)
+    _pack_edges(packer, profile)
     memory = []
     for record in profile.memory:
         parts = {
@@ -83,8 +107,9 @@ def pack_data(profile: Profile) -> bytes:
             "liveByStep": record.live_by_step,
             "fullestByStep": record.fullest_by_step,
         }
-        categories = {name: packer.add(values) for name, values in record.categories.items()}
-        memory.append({"ipu": record.ipu, "categories": categories, **{key: packer.add(v) for key, v in parts.items()}})
+        categories = {name: packer.add_changes(values) for name, values in record.categories.items()}
+        columns = {key: packer.add_changes(values) for key, values in parts.items()}
+        memory.append({"ipu": record.ipu, "categories": categories, **columns})
     document = {
         "summary": describe_summary(summarise(profile), profile),
         "executions": {phase: profile.executions(phase) for phase in ("forward", "backward", "update")},
@@ -117,6 +142,14 @@ class _Packer:
         self._offset += len(block)
         return place
 
+    def add_changes(self, values: Any) -> list[Any]:
+        """Add a column that changes seldom, as the differences from entry to entry: they compress to almost nothing."""
+        array = np.asarray(values)
+        if array.size and abs(array).max() >= 2**31:  # the reader adds up in the same type
+            array = array.astype(np.float64)
+        place = self.add(np.diff(array, prepend=0))
+        return [f"d{place[0][1:]}", *place[1:]]
+
     def add_texts(self, texts: Iterable[str]) -> list[Any]:
         numbers = [self.strings.setdefault(text, len(self.strings)) for text in texts]
         place = self.add(np.array(numbers, dtype=np.int64))
@@ -138,9 +171,10 @@ def _pack_ops(packer: _Packer, profile: Profile) -> None:
 
 def _pack_steps(packer: _Packer, profile: Profile) -> None:
     steps = profile.steps
-    numbers = ("cycles", "tiles", "moved_bytes", "flops", "op", "repeats", "per_call", "ipu", "stage")
-    table = {name: packer.add(getattr(steps, name)) for name in numbers}
-    for name in ("kind", "name", "phase"):
+    numbers = ("cycles", "tiles", "moved_bytes", "flops", "op", "repeats", "per_call", "ipu", "stage", "program")
+    code = ("first_tile", "vertices_per_tile", "state_bytes", "exchange_code_bytes", "control_code_bytes")
+    table = {name: packer.add(getattr(steps, name)) for name in (*numbers, *code)}
+    for name in ("kind", "name", "phase", "vertex"):
         table[name] = packer.add_texts(getattr(steps, name))
     packer.tables["steps"] = table
 
@@ -154,6 +188,18 @@ def _pack_variables(packer: _Packer, profile: Profile) -> None:
         table[name] = packer.add_texts(getattr(v, name) for v in variables)
     table["shape"] = packer.add_texts(" × ".join(map(str, v.shape)) or "scalar" for v in variables)
     packer.tables["variables"] = table
+
+
+def _pack_edges(packer: _Packer, profile: Profile) -> None:
+    """Which op reads what another one wrote: the operation graph."""
+    writer: dict[int, int] = {}
+    edges: list[tuple[int, int, int]] = []
+    for op in profile.ops:
+        edges += [(writer[variable], op.index, variable) for variable in op.reads if variable in writer]
+        writer.update(dict.fromkeys(op.writes, op.index))
+    columns = np.array(edges, dtype=np.int64).reshape(-1, 3)
+    names = ("source", "target", "variable")
+    packer.tables["edges"] = {name: packer.add(columns[:, place]) for place, name in enumerate(names)}
 
 
 def _collect(values: Iterable[float]) -> np.ndarray[Any, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from openipu.report.insights import find_insights
 from openipu.report.pipeline import PipelineSummary
 from openipu.report.profile import LineRecord, OpRecord, Profile
 from openipu.report.summary import CycleShare, Summary, element_bytes_by_op, share_of_peak, summarise
@@ -79,6 +80,7 @@ def describe_summary(summary: Summary, profile: Profile) -> dict[str, Any]:
             "phases": _describe_shares(summary.phases),
             "families": _describe_shares(summary.families),
         },
+        "insights": [dataclasses.asdict(finding) for finding in find_insights(profile)],
         "slowest_ops": [entry.op.index for entry in summary.slowest],
         "guesses": {
             "share_of_call_cycles": summary.guessed_share,

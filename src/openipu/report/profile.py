@@ -10,7 +10,7 @@ each phase runs in one call.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,8 @@ class OpRecord:
     ipu: int
     stage: int
     plan: Mapping[str, Any]
+    reads: tuple[int, ...] = ()  # indices of variables
+    writes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,14 @@ class StepColumns:
     per_call: Integers  # 1: once a call, where others run once a micro-batch or update
     ipu: Integers
     stage: Integers
+    # What a step keeps on a tile besides data. -1, "" and 0 where it keeps nothing: syncs and streams.
+    program: Integers  # steps with the same number run one program, and share its code
+    first_tile: Integers
+    vertex: tuple[str, ...]
+    vertices_per_tile: Integers
+    state_bytes: Integers
+    exchange_code_bytes: Integers
+    control_code_bytes: Integers
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -254,6 +264,14 @@ class Profile:
     passes: Mapping[str, float]
     warnings: tuple[str, ...]
     pipeline: PipelineRecord | None = None
+    vertex_code_bytes: Mapping[str, int] = field(default_factory=dict)  # vertex type -> one copy of its code
+
+    def _repr_html_(self) -> str:
+        """The whole report, inline in a notebook."""
+        from openipu.report.html import render_html
+        from openipu.report.notebook import frame_page
+
+        return frame_page(render_html(self), f"Report of {self.name}")
 
     def executions(self, phase: str) -> int:
         """How often the steps of a phase run in one call of one replica."""

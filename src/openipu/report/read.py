@@ -101,6 +101,7 @@ def _read_tables(connection: sqlite3.Connection) -> Profile:
         passes=dict(connection.execute("SELECT name, seconds FROM passes ORDER BY id")),
         warnings=tuple(text for (text,) in connection.execute("SELECT text FROM warnings ORDER BY id")),
         pipeline=_read_pipeline(connection),
+        vertex_code_bytes=dict(connection.execute("SELECT name, code_bytes FROM vertex_types ORDER BY name")),
     )
 
 
@@ -130,17 +131,20 @@ def _read_system(connection: sqlite3.Connection) -> System:
 def _read_ops(connection: sqlite3.Connection, lines: dict[int, LineRecord]) -> Iterable[OpRecord]:
     for row in connection.execute("SELECT * FROM ops ORDER BY id"):
         line = None if row[6] is None else lines[row[6]]
-        yield _make(OpRecord, *row[:6], line, *row[7:-1], json.loads(row[-1]))
+        plan, reads, writes = (json.loads(text) for text in row[-3:])
+        yield _make(OpRecord, *row[:6], line, *row[7:-3], plan, tuple(reads), tuple(writes))
 
 
 def _read_steps(connection: sqlite3.Connection) -> StepColumns:
     rows = connection.execute("SELECT * FROM steps ORDER BY id").fetchall()
-    columns = list(zip(*rows, strict=True)) or [()] * 13
-    _, kind, name, phase, cycles, tiles, moved_bytes, flops, op, repeats, per_call, ipu, stage = columns
+    columns = list(zip(*rows, strict=True)) or [()] * 20
+    _, kind, name, phase, cycles, tiles, moved_bytes, flops, op, *rest = columns
     whole = [np.array(column, dtype=np.int64) for column in (tiles, moved_bytes, flops)]
-    rest = [np.array(column, dtype=np.int64) for column in (repeats, per_call, ipu, stage)]
     ops = np.array([-1 if entry is None else entry for entry in op], dtype=np.int64)
-    return _make(StepColumns, kind, name, phase, np.array(cycles, dtype=np.float64), *whole, ops, *rest)
+    before, vertex, after = rest[:6], rest[6], rest[7:]
+    numbers = [[np.array(column, dtype=np.int64) for column in part] for part in (before, after)]
+    cycles_of_steps = np.array(cycles, dtype=np.float64)
+    return _make(StepColumns, kind, name, phase, cycles_of_steps, *whole, ops, *numbers[0], vertex, *numbers[1])
 
 
 def _read_variables(connection: sqlite3.Connection) -> Iterable[VariableRecord]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from openipu.report.profile import Integers
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x4F495055  # "OIPU", in the header of the file: tells ours from other SQLite files
 FILE_NAME = "profile.pop"
 
@@ -33,14 +33,17 @@ CREATE TABLE ops (
     cycles REAL NOT NULL, flops INTEGER NOT NULL, moved_bytes INTEGER NOT NULL,
     scratch_bytes_per_tile INTEGER NOT NULL, first_step INTEGER NOT NULL, step_count INTEGER NOT NULL,
     provenance TEXT NOT NULL, basis TEXT NOT NULL, ipu INTEGER NOT NULL, stage INTEGER NOT NULL,
-    plan_json TEXT NOT NULL
+    plan_json TEXT NOT NULL, reads_json TEXT NOT NULL, writes_json TEXT NOT NULL
 );
 CREATE TABLE steps (
     id INTEGER PRIMARY KEY, type TEXT NOT NULL, program TEXT NOT NULL, phase TEXT NOT NULL,
     cycles REAL NOT NULL, tiles INTEGER NOT NULL, moved_bytes INTEGER NOT NULL, flops INTEGER NOT NULL,
     op INTEGER REFERENCES ops (id), repeats INTEGER NOT NULL, per_call INTEGER NOT NULL, ipu INTEGER NOT NULL,
-    stage INTEGER NOT NULL
+    stage INTEGER NOT NULL, code_program INTEGER NOT NULL, first_tile INTEGER NOT NULL, vertex TEXT NOT NULL,
+    vertices_per_tile INTEGER NOT NULL, state_bytes INTEGER NOT NULL, exchange_code_bytes INTEGER NOT NULL,
+    control_code_bytes INTEGER NOT NULL
 );
+CREATE TABLE vertex_types (name TEXT PRIMARY KEY, code_bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE variables (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, shape_json TEXT NOT NULL, dtype TEXT NOT NULL,
     first_tile INTEGER NOT NULL, tiles INTEGER NOT NULL, total_bytes INTEGER NOT NULL, grain_bytes INTEGER NOT NULL,

@@ -61,6 +61,7 @@ def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
         )
         _insert(connection, "timing", [_fields(profile.timing)])
         _write_pipeline(connection, profile)
+        _insert(connection, "vertex_types", profile.vertex_code_bytes.items())
         _insert(connection, "guesses", ((key, *pair) for key, pair in enumerate(profile.guesses.items())))
         _insert(connection, "passes", ((key, *pair) for key, pair in enumerate(profile.passes.items())))
         _insert(connection, "warnings", enumerate(profile.warnings))
@@ -113,15 +114,17 @@ def _list_figures(system: System) -> Iterator[tuple[Any, ...]]:
 
 def _list_ops(profile: Profile, lines: Mapping[LineRecord, int]) -> Iterator[tuple[Any, ...]]:
     for op in profile.ops:
-        before, after = _fields(op)[:6], _fields(op)[7:-1]
-        yield (*before, None if op.line is None else lines[op.line], *after, _dump(op.plan))
+        before, after = _fields(op)[:6], _fields(op)[7:-3]
+        line = None if op.line is None else lines[op.line]
+        yield (*before, line, *after, *(_dump(value) for value in (op.plan, op.reads, op.writes)))
 
 
 def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
     steps = profile.steps
     ops = (None if op < 0 else op for op in steps.op.tolist())
     columns = (steps.cycles, steps.tiles, steps.moved_bytes, steps.flops)
-    rest = (steps.repeats, steps.per_call, steps.ipu, steps.stage)
+    rest = (steps.repeats, steps.per_call, steps.ipu, steps.stage, steps.program, steps.first_tile)
+    code = (steps.vertices_per_tile, steps.state_bytes, steps.exchange_code_bytes, steps.control_code_bytes)
     return zip(
         range(len(steps)),
         steps.kind,
@@ -130,6 +133,8 @@ def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
         *(column.tolist() for column in columns),
         ops,
         *(column.tolist() for column in rest),
+        steps.vertex,
+        *(column.tolist() for column in code),
         strict=True,
     )
 

@@ -1,6 +1,7 @@
 """`openipu report`: shows a profile that a run or a plan has written.
 
-In: a directory or its profile.pop. Out: report.html beside it, or text or JSON on standard output.
+In: a directory or its profile.pop, perhaps a second one to compare it with. Out: report.html or comparison.html beside
+the first, or text or JSON on standard output; or the verdict on conditions, where exit code 1 says that one fails.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ examples
   openipu report out/training --open          and opens it in the browser
   openipu report out/training --text          the summary in the terminal
   openipu report out/training --json | jq .fit
+  openipu report before/training after/training   compares the two in every view: comparison.html beside the first
+  openipu report out/training --check fits --check "peak_tile_bytes<600kB" --check "samples_per_second>1000"
+  openipu report after/training before/training --check "call_cycles<=1.05x"      no more than 5 % slower
 """
 
 
@@ -37,8 +41,16 @@ def add_parser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("profile", metavar="DIR|profile.pop", help="what run --profile or plan --profile has written")
+    parser.add_argument("other", nargs="?", metavar="DIR|profile.pop", help="a second one, to compare the first with")
     parser.add_argument("--html", metavar="FILE", help="where to write the web page; report.html beside the profile")
     parser.add_argument("--open", action="store_true", help="open the web page")
+    parser.add_argument(
+        "--check",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with 1 unless this holds, e.g. 'peak_tile_bytes<600kB'; may be repeated; `help` lists the figures",
+    )
     style = parser.add_mutually_exclusive_group()
     style.add_argument("--text", action="store_true", help="print the summary as text")
     style.add_argument("--json", action="store_true", help="print everything but steps and variables as JSON")
@@ -46,24 +58,40 @@ def add_parser(
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from openipu.report import read_profile, render_text, summarise, to_json, write_html
+    from openipu.report import find_insights, read_profile, render_insights, render_text, summarise, to_json, write_html
+    from openipu.report.checks import FIGURES, check_profile, read_check
+    from openipu.report.comparison import render_comparison
 
+    if "help" in arguments.check:
+        sys.stdout.write("".join(f"{name:20} {kind:6} {text}\n" for name, (kind, text, _) in FIGURES.items()))
+        return 0
+    checks = [read_check(text) for text in arguments.check]  # a mistake is told before anything is written
     path = find_profile(Path(arguments.profile))
     profile = read_profile(path)
-    if arguments.text:
-        sys.stdout.write(render_text(summarise(profile)))
+    other = None if arguments.other is None else read_profile(find_profile(Path(arguments.other)))
+    if arguments.text and other is not None:
+        sys.stdout.write(render_comparison(summarise(profile), summarise(other)))
+    elif arguments.text:
+        found = render_insights(find_insights(profile))
+        sys.stdout.write(render_text(summarise(profile)) + (f"\n{found}" if found else ""))
     if arguments.json:
-        print_json(to_json(profile))
+        print_json(to_json(profile) if other is None else {"a": to_json(profile), "b": to_json(other)})
     wants_page = arguments.html is not None or arguments.open
-    if wants_page or not (arguments.text or arguments.json):
-        place = Path(arguments.html) if arguments.html else path.parent / "report.html"
-        written = write_html(profile, place)
+    if wants_page or not (arguments.text or arguments.json or checks):
+        usual = "report.html" if other is None else "comparison.html"
+        written = write_html(profile, Path(arguments.html) if arguments.html else path.parent / usual, other)
         # Where the page lies is a result, unless another result already has standard output.
         console = open_console(stderr=arguments.text or arguments.json)
-        console.print(f"report of {escape(profile.name)}: {escape(str(written))}", soft_wrap=True)
+        names = profile.name if other is None else f"{profile.name} and {other.name}"
+        console.print(f"report of {escape(names)}: {escape(str(written))}", soft_wrap=True)
         if arguments.open and not webbrowser.open(written.resolve().as_uri()):
             raise OptionError(f"No browser could be started. Open {written} yourself, or leave out --open.")
-    return 0
+    results = check_profile(profile, checks, other)
+    for result in results:
+        # A failure is told where it is seen even if standard output goes to a file.
+        stream = sys.stdout if result.holds and not (arguments.text or arguments.json) else sys.stderr
+        stream.write(f"{profile.name}: {result}\n")
+    return 0 if all(result.holds for result in results) else 1
 
 
 def find_profile(path: Path) -> Path:

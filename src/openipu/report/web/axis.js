@@ -13,7 +13,7 @@ function chooseByteUnit(top) {
 }
 
 // settings: label, role, height(width), from, to, minimumSpan, margins, wheel, draw(context, plot), hover(x, y) -> rows,
-// pick(x, y), move(direction) for the arrow keys (else they pan)
+// pick(x, y, event), move(direction) for the arrow keys (else they pan)
 class Plot {
   constructor(settings) {
     this.settings = settings;
@@ -182,7 +182,7 @@ class Plot {
     });
     const release = (event) => {
       const known = this.pointers.delete(event.pointerId);
-      if (known && event.type === "pointerup" && this.moved <= 4) this.settings.pick(...place(event));
+      if (known && event.type === "pointerup" && this.moved <= 4) this.settings.pick(...place(event), event);
     };
     canvas.addEventListener("pointerup", release);
     canvas.addEventListener("pointercancel", release);

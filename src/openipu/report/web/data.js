@@ -7,10 +7,12 @@ async function readData(text) {
   const headLength = new DataView(buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, headLength)));
   const start = Math.ceil((4 + headLength) / 8) * 8;
-  const open = ([type, offset, length]) =>
-    type === "f8"
-      ? new Float64Array(buffer, start + offset, length)
-      : new Int32Array(buffer, start + offset, length);
+  // "d": differences from entry to entry, "f8" and "i4": the entries themselves.
+  const open = ([type, offset, length]) => {
+    const column = type.endsWith("8") ? new Float64Array(buffer, start + offset, length) : new Int32Array(buffer, start + offset, length);
+    if (type.startsWith("d")) for (let place = 1; place < length; place++) column[place] += column[place - 1];
+    return column;
+  };
   const tables = {};
   for (const [name, columns] of Object.entries(head.tables)) {
     tables[name] = new Table(columns, open, head.strings);
@@ -48,6 +50,8 @@ class ProfileData {
     this.ops = tables.ops;
     this.steps = tables.steps;
     this.variables = tables.variables;
+    this.edges = tables.edges;
+    this.other = null; // the report that this one is compared with
     this.memory = memory;
     this.tiles = summary.system.tiles_per_ipu;
     this.clock = summary.timing.clock_hz;
@@ -55,6 +59,31 @@ class ProfileData {
     for (let step = 0; step < this.steps.length; step++) {
       this.starts[step + 1] = this.starts[step] + this.steps.cycles[step];
     }
+  }
+
+  // Bytes that each op writes, without its scratch memory.
+  get writtenBytes() {
+    if (this.written) return this.written;
+    const { variables } = this;
+    this.written = new Float64Array(this.ops.length);
+    for (let variable = 0; variable < variables.length; variable++) {
+      const op = variables.op[variable];
+      if (op >= 0 && variables.text("kind", variable) !== "scratch") this.written[op] += variables.total_bytes[variable];
+    }
+    return this.written;
+  }
+
+  // Cycles that each op spends in steps of one kind.
+  cyclesInKind(kind) {
+    this.inKind ??= new Map();
+    if (!this.inKind.has(kind)) {
+      const { steps } = this;
+      const cycles = new Float64Array(this.ops.length);
+      const wanted = steps.strings.indexOf(kind);
+      for (let step = 0; step < steps.length; step++) if (steps.op[step] >= 0 && steps.kind[step] === wanted) cycles[steps.op[step]] += steps.cycles[step];
+      this.inKind.set(kind, cycles);
+    }
+    return this.inKind.get(kind);
   }
 
   microseconds(cycles) {

@@ -1,11 +1,12 @@
-// View 3: live bytes at every step of the program, on all tiles or on one.
+// View: live bytes at every step of the program, on all tiles or on one; several steps side by side.
 
 function showLiveness(data, root, parameters) {
   const { fit } = data.summary;
   const steps = data.steps.length;
-  const state = { ipu: readIpu(data, parameters), step: null, tile: fit.peak_tile, one: parameters.tile !== undefined };
+  const state = { ipu: readIpu(data, parameters), step: null, steps: [], tile: fit.peak_tile, one: parameters.tile !== undefined };
   if (state.one) state.tile = clampTile(Number(parameters.tile));
-  let series = makeSeries();
+  let series = makeSeries(data);
+  let theirs = makeTheirs();
   root.append(make("h1", { text: "Liveness" }),
     make("p", { class: "lead", text: `Modelled bytes that are live at each step of one micro-batch${data.summary.program.training ? " and one update" : ""}: always-live memory below, everything else on top.` }));
   if (!steps) {
@@ -24,13 +25,14 @@ function showLiveness(data, root, parameters) {
       const step = stepAt(x);
       return step === null ? null : describeStep(step);
     },
-    pick: (x) => {
+    pick: (x, y, event) => {
       const step = stepAt(x);
-      if (step !== null) choose(step);
+      if (step !== null) choose(step, event?.shiftKey);
     },
     move: (distance) => choose(Math.min(steps - 1, Math.max(0, (state.step ?? 0) + distance))),
   });
   const number = make("input", { type: "number", min: 0, max: steps - 1, id: "step", onchange: () => choose(Number(number.value)) });
+  const several = make("input", { type: "text", id: "steps", size: 12, placeholder: "12, 340", "aria-label": "Several steps", onchange: () => chooseAll(readSteps(several.value, steps)) });
   const tileNumber = make("input", { type: "number", min: 0, max: data.tiles - 1, value: state.tile, "aria-label": "Tile", onchange: () => changeSource(true, Number(tileNumber.value)) });
   const all = make("button", { type: "button", text: "All tiles", onclick: () => changeSource(false) });
   const one = make("button", { type: "button", onclick: () => changeSource(true, fit.peak_tile) }, "Fullest tile");
@@ -44,10 +46,10 @@ function showLiveness(data, root, parameters) {
   root.append(
     make("section", { class: "panel", "aria-label": "Live bytes by step" },
       make("div", { class: "controls" }, choice,
-        make("div", { class: "choice", role: "group", "aria-label": "Tiles shown" }, all, one), make("label", {}, "Tile", tileNumber), make("label", {}, "Step", number),
+        make("div", { class: "choice", role: "group", "aria-label": "Tiles shown" }, all, one), make("label", {}, "Tile", tileNumber), make("label", {}, "Step", number), make("label", {}, "Steps", several),
         make("button", { type: "button", text: "Peak", onclick: () => choose(indexOfLargest(series.live)) }), make("label", {}, withAlways, "Always live"), make("span", { class: "push" }), plot.tools),
       legend, plot.element,
-      make("p", { class: "hint", text: "Click a step for the variables live there. Arrow keys move by one step, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
+      make("p", { class: "hint", text: "Click a step for the variables live there, with Shift to put several side by side. Arrow keys move by one step, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
     details,
   );
 
@@ -59,13 +61,16 @@ function showLiveness(data, root, parameters) {
   function clampTile(tile) {
     return Math.min(data.tiles - 1, Math.max(0, Math.floor(tile) || 0));
   }
-  function makeSeries() {
-    const memory = data.memory[state.ipu];
+  function makeTheirs() {
+    return data.other?.memory[state.ipu] && state.tile < data.other.tiles ? makeSeries(data.other) : null;
+  }
+  function makeSeries(report) {
+    const memory = report.memory[state.ipu];
     const code = Object.values(memory.categories);
     const always = (tile) => code.reduce((sum, bytes) => sum + bytes[tile], memory.alwaysLive[tile]);
-    if (state.one) return { live: data.liveOnTile(memory.ipu, state.tile), always: always(state.tile), limit: fit.limit_bytes };
+    if (state.one) return { live: report.liveOnTile(memory.ipu, state.tile), always: always(state.tile), limit: fit.limit_bytes };
     let sum = 0;
-    for (let tile = 0; tile < data.tiles; tile++) sum += always(tile);
+    for (let tile = 0; tile < report.tiles; tile++) sum += always(tile);
     return { live: memory.liveByStep, always: sum, limit: fit.limit_bytes * data.tiles };
   }
   function changeSource(isOne, tile) {
@@ -76,14 +81,16 @@ function showLiveness(data, root, parameters) {
     refresh();
   }
   function refresh() {
-    series = makeSeries();
+    series = makeSeries(data);
+    theirs = makeTheirs();
     all.setAttribute("aria-pressed", !state.one);
     one.setAttribute("aria-pressed", state.one && state.tile === fit.peak_tile);
     const peak = series.live.reduce((most, bytes) => Math.max(most, bytes), 0);
     legend.replaceChildren(
       ...[["not always live", peak, " at its peak"], ["always live", series.always, ""]].map(([name, bytes, note]) =>
-        make("li", {}, makeSwatch(name), make("span", { class: "name", text: `${name} ` }), make("b", { text: formatBytes(bytes) }), note)));
-    if (state.step !== null) choose(state.step);
+        make("li", {}, makeSwatch(name), make("span", { class: "name", text: `${name} ` }), make("b", { text: formatBytes(bytes) }), note)),
+      ...(theirs ? [make("li", {}, make("span", { class: "line-key" }), make("span", { class: "name", text: `${nameReports(data)[1]}, its steps stretched to the same width ` }), make("b", { text: formatBytes(theirs.always + theirs.live.reduce((most, bytes) => Math.max(most, bytes), 0)) }), " at its peak")] : []));
+    if (state.steps.length) chooseAll(state.steps);
     plot.paint();
   }
   function stepAt(x) {
@@ -108,8 +115,10 @@ function showLiveness(data, root, parameters) {
     const peak = indexOfLargest(series.live);
     const base = withAlways.checked ? series.always : 0;
     const highest = base + series.live[peak];
+    const theirBase = theirs && withAlways.checked ? theirs.always : 0;
+    const theirHighest = theirs ? theirBase + theirs.live.reduce((most, bytes) => Math.max(most, bytes), 0) : 0;
     const nearLimit = withAlways.checked && highest > series.limit * 0.5;
-    const top = Math.max(highest, nearLimit ? series.limit : 0, 1024) * 1.1;
+    const top = Math.max(highest, theirHighest, nearLimit ? series.limit : 0, 1024) * 1.1;
     view.drawByteAxis(context, top);
     const right = view.width - view.margins.right;
     const ground = view.toHeight(0, top);
@@ -125,11 +134,29 @@ function showLiveness(data, root, parameters) {
       const y = view.toHeight(base + most, top);
       context.fillRect(view.margins.left + pixel, y, 1.3, shelf - y);
     }
+    if (theirs?.live.length) drawTheirs(context, view, theirBase, top);
     drawPhases(context, view);
-    if (state.step !== null) drawSelection(context, view, state.step, state.step + 1);
+    for (const step of state.steps) drawSelection(context, view, step, step + 1);
     if (nearLimit) drawLimit(context, view, series.limit, top, `${formatBytes(series.limit)} usable`);
     drawMarker(context, view, peak + 0.5, view.toHeight(highest, top), `max ${formatBytes(highest)}, step ${formatWhole(peak)}`);
     view.drawBottomAxis(context, formatWhole, "step");
+  }
+
+  // The other report has steps of its own: its first and last stand where ours do.
+  function drawTheirs(context, view, base, top) {
+    const scale = theirs.live.length / steps;
+    context.strokeStyle = themeColour("ink");
+    context.lineWidth = 1.5;
+    context.beginPath();
+    for (let pixel = 0; pixel < view.plotWidth; pixel++) {
+      const start = Math.max(0, Math.floor(view.toValue(view.margins.left + pixel) * scale));
+      const stop = Math.min(theirs.live.length, Math.max(start + 1, Math.ceil(view.toValue(view.margins.left + pixel + 1) * scale)));
+      let most = 0;
+      for (let step = start; step < stop; step++) if (theirs.live[step] > most) most = theirs.live[step];
+      context.lineTo(view.margins.left + pixel, view.toHeight(base + most, top));
+    }
+    context.stroke();
+    context.lineWidth = 1;
   }
 
   function drawPhases(context, view) {
@@ -145,21 +172,35 @@ function showLiveness(data, root, parameters) {
     }
   }
 
-  function choose(step) {
+  function choose(step, add = false) {
     if (!(step >= 0 && step < steps)) return;
-    state.step = step;
+    const others = state.steps.filter((other) => other !== step);
+    chooseAll(!add ? [step] : state.steps.includes(step) && others.length ? others : [...others, step]);
+  }
+  function chooseAll(chosen) {
+    if (!chosen.length) return;
+    state.steps = chosen;
+    const step = (state.step = chosen.at(-1));
     number.value = step;
-    address.note({ step });
+    several.value = chosen.length > 1 ? chosen.join(", ") : "";
+    address.note({ step, steps: chosen.length > 1 ? chosen.join(",") : null });
     const total = series.always + series.live[step];
     for (const [name, value] of [["valuemin", 0], ["valuemax", steps - 1], ["valuenow", step], ["valuetext", `step ${step}, ${formatBytes(total)}`]]) plot.canvas.setAttribute(`aria-${name}`, value);
-    details.replaceChildren(makeStepDetails(data, state, total, series));
+    details.replaceChildren(chosen.length > 1 ? makeStepColumns(data, state, chosen, series) : makeStepDetails(data, state, total, series));
     plot.paint();
   }
 
   state.step = Number(parameters.step ?? (state.one ? indexOfLargest(series.live) : fit.peak_step));
   if (!(state.step >= 0 && state.step < steps)) state.step = indexOfLargest(series.live);
+  const listed = readSteps(parameters.steps ?? "", steps);
+  state.steps = listed.length > 1 ? listed : [state.step];
   refresh();
-  return { paint: () => plot.paint(), close: () => plot.close(), update: (next) => next.step !== undefined && choose(Number(next.step)) };
+  function update(next) {
+    const chosen = readSteps(next.steps ?? "", steps);
+    if (chosen.length > 1) chooseAll(chosen);
+    else if (next.step !== undefined) choose(Number(next.step));
+  }
+  return { paint: () => plot.paint(), close: () => plot.close(), update };
 }
 
 // Runs of steps of one phase, in order.

@@ -1,72 +1,104 @@
-// View 5: every op in a table that sorts, filters and leaves as CSV.
+// View: the ops with their cost, one by one or added up by layer, module, source line and more.
 
 function showOperations(data, root, parameters) {
   const { ops } = data;
   const whole = data.summary.timing.call_cycles || 1;
   root.append(make("h1", { text: "Operations" }),
-    make("p", { class: "lead", text: "Every op of the program with its modelled cost. Cycles and time are for one execution; the share is of a whole call." }));
+    make("p", { class: "lead", text: "Every op of the program with its modelled cost, alone or added up by layer, module or line of your code. Cycles of a single op are for one execution; shares are of a whole call." }));
+  const everything = Array.from({ length: ops.length }, (_, op) => op);
+  const state = { group: Object.hasOwn(GROUPINGS, parameters.group ?? "") ? parameters.group : "op", of: parameters.of, only: parameters.only, rows: everything, table: null, sort: parameters.sort, up: parameters.order === "up" };
+  const filter = make("input", { type: "search", id: "filter", placeholder: "Op, module, line, family …", "aria-label": "Filter operations", value: parameters.filter ?? "", oninput: () => narrow(filter.value) });
+  const count = make("span", { class: "hint", role: "status", id: "count" });
+  const choice = make("select", { id: "group", "aria-label": "Added up by", onchange: () => group(choice.value) },
+    ...Object.entries(GROUPINGS).filter(([name]) => name !== "ipu" || data.memory.length > 1).map(([name, [title]]) => make("option", { value: name, text: title })));
+  const within = make("span", { class: "chip", id: "within", hidden: true });
+  const holder = make("div", {});
+  root.append(make("section", { class: "panel", "aria-label": "Operations" },
+    make("div", { class: "controls" }, make("label", {}, "By", choice), filter, within, count), holder));
+
+  // A click on a group shows its single ops; the chip leads back.
+  function open(kind, key) {
+    Object.assign(state, { of: kind, only: key, sort: undefined });
+    address.note({ of: kind, only: key, sort: null, order: null });
+    group("op");
+  }
+  function group(name) {
+    if (name !== "op" && state.of !== undefined) {
+      Object.assign(state, { of: undefined, only: undefined });
+      address.note({ of: null, only: null });
+    }
+    state.group = name;
+    address.note({ group: name === "op" ? null : name });
+    build();
+  }
+  function select() {
+    const text = filter.value;
+    const found = text.trim() ? findOps(data, text) : everything;
+    const keyOf = GROUPINGS[state.of]?.[1];
+    state.rows = keyOf && state.only !== undefined ? found.filter((op) => keyOf(data, op) === state.only) : found;
+  }
+  function build() {
+    select();
+    choice.value = state.group;
+    const onSort = (key, descending) => {
+      Object.assign(state, { sort: key, up: !descending });
+      address.note({ sort: key, order: descending ? "down" : "up" });
+    };
+    const settings = { sort: state.sort, descending: !state.up, onSort };
+    state.table = state.group === "op" ? makeOpTable(data, state.rows, settings) : makeGroupTable(data, state.group, state.rows, { ...settings, onPick: (row) => open(state.group, row.key) });
+    state.table.element.id = "operations";
+    holder.replaceChildren(state.table.element);
+    const kind = GROUPINGS[state.of]?.[0];
+    within.hidden = !kind;
+    if (kind) within.replaceChildren(`${kind}: ${shortenText(state.only || "none", 80)} `, make("button", { type: "button", "aria-label": "Back to the groups", text: "×", onclick: () => group(state.of) }));
+    tell();
+  }
+  function narrow(text) {
+    address.note({ filter: text });
+    if (state.group === "op") {
+      select();
+      state.table.setRows(state.rows);
+      tell();
+    } else build();
+  }
+  function tell() {
+    const cycles = state.rows.reduce((sum, op) => sum + data.callCycles(op), 0);
+    const share = formatShare(cycles / (data.memory.length > 1 ? wholeCycles(data) : whole));
+    const groups = state.table.groups ? `${countOf(state.table.groups.length, "group")}, ` : "";
+    count.textContent = `${groups}${formatWhole(state.rows.length)} of ${formatWhole(ops.length)} ops, ${share} of a call`;
+  }
+  build();
+  return { update: () => {} };
+}
+
+function makeOpTable(data, rows, { sort, descending, onSort }) {
+  const { ops } = data;
+  const whole = data.summary.timing.call_cycles || 1;
   const rate = (op) => (ops.cycles[op] ? (ops.flops[op] / ops.cycles[op]) * data.clock : 0);
+  const exchange = data.cyclesInKind("exchange");
+  const exchangeOf = (op) => (ops.cycles[op] ? exchange[op] / ops.cycles[op] : 0);
+  const matches = matchOps(data);
+  const theirs = (op) => (matches[op] >= 0 ? data.other.ops.cycles[matches[op]] : 0);
   const columns = [
     { key: "op", label: "Op", value: (op) => ops.text("op", op), cell: (op) => makePath(shortenOp(ops.text("op", op))), title: (op) => ops.text("name", op) },
     { key: "cycles", label: "Cycles", number: true, value: (op) => ops.cycles[op], cell: (op) => formatWhole(ops.cycles[op]) },
-    { key: "us", label: "µs", number: true, value: (op) => ops.cycles[op], cell: (op) => formatMicroseconds(data.microseconds(ops.cycles[op])).replace(" µs", ""), csv: (op) => data.microseconds(ops.cycles[op]) },
-    { key: "share", label: "Of a call", number: true, value: (op) => data.callCycles(op) / whole, cell: (op) => formatShare(data.callCycles(op) / whole) },
-    { key: "flops", label: "FLOP/s", number: true, value: rate, cell: (op) => (ops.flops[op] ? formatRate(rate(op)).replace("FLOP/s", "") : "–") },
-    { key: "peak", label: "Of peak", number: true, value: (op) => ops.share_of_peak[op], cell: (op) => (ops.share_of_peak[op] < 0 ? "–" : formatShare(ops.share_of_peak[op])), csv: (op) => (ops.share_of_peak[op] < 0 ? "" : ops.share_of_peak[op]) },
-    { key: "moved", label: "Moved", number: true, value: (op) => ops.moved_bytes[op], cell: (op) => (ops.moved_bytes[op] ? formatBytes(ops.moved_bytes[op]) : "–") },
+    { key: "microseconds", label: "µs", number: true, value: (op) => ops.cycles[op], cell: (op) => formatMicroseconds(data.microseconds(ops.cycles[op])).replace(" µs", ""), plain: (op) => data.microseconds(ops.cycles[op]) },
+    { key: "share_of_call", label: "Of a call", number: true, value: (op) => data.callCycles(op) / whole, cell: (op) => formatShare(data.callCycles(op) / whole) },
+    ...(matches ? [
+      { key: "cycles_other", label: `Cycles, ${nameReports(data)[1]}`, number: true, value: theirs, cell: (op) => (matches[op] >= 0 ? formatWhole(theirs(op)) : "not there") },
+      { key: "change", label: "Change", number: true, value: (op) => theirs(op) - ops.cycles[op], cell: (op) => (matches[op] >= 0 ? makeChange(ops.cycles[op], theirs(op)) : "–") },
+    ] : []),
+    { key: "exchange", label: "Exchange", number: true, value: exchangeOf, cell: (op) => (ops.cycles[op] ? formatShare(exchangeOf(op)) : "–"), title: () => "share of its cycles that is exchange" },
+    { key: "flops_per_second", label: "FLOP/s", number: true, value: rate, cell: (op) => (ops.flops[op] ? formatRate(rate(op)).replace("FLOP/s", "") : "–") },
+    { key: "peak", label: "Of peak", number: true, value: (op) => ops.share_of_peak[op], cell: (op) => (ops.share_of_peak[op] < 0 ? "–" : formatShare(ops.share_of_peak[op])), plain: (op) => (ops.share_of_peak[op] < 0 ? "" : ops.share_of_peak[op]) },
+    { key: "moved_bytes", label: "Moved", number: true, value: (op) => ops.moved_bytes[op], cell: (op) => (ops.moved_bytes[op] ? formatBytes(ops.moved_bytes[op]) : "–") },
+    { key: "written_bytes", label: "Written", number: true, value: (op) => data.writtenBytes[op], cell: (op) => (data.writtenBytes[op] ? formatBytes(data.writtenBytes[op]) : "–") },
     { key: "family", label: "Family", value: (op) => ops.text("family", op), cell: (op) => ops.text("family", op) },
     { key: "phase", label: "Phase", value: (op) => ops.text("phase", op), cell: (op) => ops.text("phase", op) },
     { key: "module", label: "Module", value: (op) => ops.text("module", op), cell: (op) => make("span", { class: "module" }, makePath(ops.text("module", op) || "–")) },
     { key: "line", label: "Line", value: (op) => ops.text("line", op), cell: (op) => makeSource(ops.text("line", op)) },
     { key: "provenance", label: "Figures", value: (op) => ops.text("provenance", op), cell: (op) => (ops.text("provenance", op) === "guessed" ? make("span", { class: "tag", text: "guessed" }) : ops.text("provenance", op)), title: (op) => ops.text("basis", op) },
   ];
-  const everything = Array.from({ length: ops.length }, (_, op) => op);
-  let rows = everything;
-  const sorted = columns.findIndex((column) => column.key === parameters.sort);
-  const table = makeTable({
-    caption: "Operations",
-    columns, rows,
-    sort: sorted < 0 ? 1 : sorted,
-    descending: parameters.order !== "up",
-    portion: 150,
-    onSort: (place, descending) => address.note({ sort: columns[place].key, order: descending ? "down" : "up" }),
-    onPick: (op) => (location.hash = address.link({ view: "trace", op })),
-  });
-  table.element.id = "operations";
-  const filter = make("input", { type: "search", id: "filter", placeholder: "Op, module, line, family …", "aria-label": "Filter operations", value: parameters.filter ?? "", oninput: () => narrow(filter.value) });
-  const count = make("span", { class: "hint", role: "status", id: "count" });
-  root.append(
-    make("section", { class: "panel", "aria-label": "Operations" },
-      make("div", { class: "controls" }, filter, count, make("span", { class: "push" }), make("button", { type: "button", id: "csv", text: "Save as CSV", onclick: () => saveCsv() })),
-      table.element),
-  );
-
-  function narrow(text) {
-    address.note({ filter: text });
-    rows = text.trim() ? findOps(data, text) : everything;
-    table.setRows(rows);
-    tell();
-  }
-  function tell() {
-    const cycles = rows.reduce((sum, op) => sum + data.callCycles(op), 0);
-    count.textContent = `${formatWhole(rows.length)} of ${formatWhole(ops.length)} ops, ${formatShare(cycles / whole)} of a call`;
-  }
-  function saveCsv() {
-    const names = ["op", "cycles", "microseconds", "share_of_call", "flops_per_second", "share_of_peak", "moved_bytes", "family", "phase", "module", "line", "provenance"];
-    // A cell that begins like a formula would be run by a spreadsheet: it gets an apostrophe in front.
-    const quote = (value) => `"${String(value).replace(/^(?=[=+@])/, "'").replaceAll('"', '""')}"`;
-    const write = (column, op) => {
-      const value = (column.csv ?? column.value)(op);
-      return typeof value === "number" ? String(value) : quote(value);
-    };
-    const lines = [names.join(","), ...rows.map((op) => columns.map((column) => write(column, op)).join(","))];
-    const link = make("a", { href: URL.createObjectURL(new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv" })), download: `${data.summary.name}-operations.csv` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-    announce("CSV saved");
-  }
-
-  if (parameters.filter) narrow(parameters.filter);
-  else tell();
-  return { update: () => {} };
+  const place = columns.findIndex((column) => column.key === sort);
+  return makeTable({ caption: "Operations", columns, rows, sort: place < 0 ? 1 : place, descending, portion: 150, filter: false, onSort: (at, down) => onSort(columns[at].key, down), onPick: (op) => (location.hash = address.link({ view: "trace", op })) });
 }

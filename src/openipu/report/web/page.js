@@ -52,6 +52,10 @@ function formatRate(perSecond) {
   return `${trimNumber(perSecond)} FLOP/s`;
 }
 
+function shortenText(text, most = 120) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
 // "/home/ada/model.py:12 in forward" -> "model.py:12": the whole text stands in the title of the cell.
 function shortenLine(line) {
   const place = line.split(" in ")[0];
@@ -72,10 +76,10 @@ function makeSwatch(name) {
   return make("span", { class: "swatch", style: `background: ${colourOf(name)}`, "data-colour": name });
 }
 
-// A name that may break after its dots, underlines, slashes and colons.
+// A name that may break after its dots, underlines, slashes and colons, or else after 30 letters. A very long one is cut.
 function makePath(text) {
-  const path = make("span", { class: "path" });
-  for (const part of text.split(/(?<=[._/:])/)) path.append(part, make("wbr"));
+  const path = make("span", { class: "path", title: text.length > 300 ? shortenText(text, 2000) : undefined });
+  for (const part of shortenText(text, 300).split(/(?<=[._/:])|(?<=^(?:.{30})+)/su)) path.append(part, make("wbr"));
   return path;
 }
 
@@ -109,8 +113,10 @@ const address = {
   read() {
     return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   },
+  // Which of two reports is shown stays as it is, unless a link says otherwise.
   link(parameters) {
-    return `#${new URLSearchParams(parameters)}`;
+    const { report } = this.read();
+    return `#${new URLSearchParams({ ...(report ? { report } : {}), ...parameters })}`;
   },
   // Changes of a selection replace the address, so that "back" leads to the view before and not through every click.
   note(changes) {

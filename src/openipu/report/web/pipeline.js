@@ -13,7 +13,7 @@ function showPipeline(data, root, parameters) {
   root.append(make("h1", { text: "Pipeline" }),
     make("p", { class: "lead", text: `Modelled: ${countOf(stageCount, "stage")} on ${countOf(pipeline.ipus.length, "IPU")}, ${formatWhole(ticks.batches)} micro-batches${program.training ? " between two weight updates" : ""}. ` +
       `In each tick every stage works on another micro-batch, and all wait for the slowest.${rounds > 1 ? ` A call does this ${formatWhole(rounds)} times.` : ""}` }),
-    makePipelineFigures(data));
+    makePipelineFigures(data), data.other ? makePipelineComparison(data) : "");
 
   const state = { batch: null, stage: null, whole: parameters.ticks === "all", axis: null };
   const row = pipeline.ipus.length > 8 ? 28 : 42;

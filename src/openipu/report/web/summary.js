@@ -5,10 +5,12 @@ function showSummary(data, root) {
   const time = (cycles) => data.microseconds(cycles);
   const several = data.memory.length > 1;
   root.append(
-    make("h1", { text: data.summary.name }),
+    make("h1", { title: shortenText(data.summary.name, 2000), text: shortenText(data.summary.name, 200) }),
     make("p", { class: "lead" }, `Modelled ${program.training ? "training" : "inference"} on ${system.name} (${system.target_name}): ` +
       `${formatWhole(program.ops)} ops in ${formatWhole(program.steps)} steps, ${formatWhole(program.variables)} variables.`),
     makeVerdict(fit),
+    makeInsightLine(data),
+    data.other ? makeSummaryComparison(data) : "",
   );
 
   const cyclesFigure = (name, cycles, note) => makeFigure(name, [formatTime(time(cycles))], `${formatWhole(cycles)} cycles`, note ? make("div", { class: "note", text: note }) : null);
@@ -73,6 +75,14 @@ function makeVerdict(fit) {
   );
 }
 
+// The weightiest insights, as links.
+function makeInsightLine(data) {
+  const shown = data.summary.insights.filter((finding) => finding.level !== "note" && finding.rule !== "fullest-tile").slice(0, 3);
+  if (!shown.length) return "";
+  const item = (finding) => make("li", {}, make("a", { href: address.link({ view: "insights", filter: finding.title }), text: finding.title }));
+  return make("ul", { class: "notes insight-line", "aria-label": "Insights" }, ...shown.map(item), make("li", {}, make("a", { href: address.link({ view: "insights" }), text: `All ${formatWhole(data.summary.insights.length)} insights` })));
+}
+
 function makeFigure(name, [value, unit], note, extra) {
   return make("div", { class: "figure" }, make("dt", { text: name }),
     make("dd", {}, make("div", { class: "value" }, value, unit ? make("small", { text: unit }) : null), make("div", { class: "note" }, note), extra));
@@ -114,7 +124,7 @@ function makeCulprits(data, fit) {
 }
 
 function makeSource(line) {
-  return make("span", { class: "source", title: line, text: line ? shortenLine(line) : "–" });
+  return make("span", { class: "source", title: shortenText(line, 2000), text: line ? shortenText(shortenLine(line), 60) : "–" });
 }
 
 function makeSlowest(data) {

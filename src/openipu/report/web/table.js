@@ -1,7 +1,9 @@
-// A table that sorts by its headings and shows its rows in portions.
+// A table that sorts by its headings, filters, shows its rows in portions, and leaves as CSV or JSON.
 
-// columns: {label, value(row) for sorting, cell(row) -> text or element, number, title(row)}
-function makeTable({ caption, columns, rows, sort = null, descending = true, portion = 100, onSort = null, onPick = null }) {
+const FILTER_FROM = 13; // rows: shorter tables are read at a glance
+
+// columns: {label, value(row) for sorting, cell(row) -> text or element, number, title(row), key and plain(row) for files}
+function makeTable({ caption, columns, rows, sort = null, descending = true, portion = 100, onSort = null, onPick = null, filter = true }) {
   const holder = make("div", { class: "table-scroll", role: "region", tabindex: "0", "aria-label": caption });
   const body = make("tbody");
   const heads = columns.map((column, place) => {
@@ -11,8 +13,21 @@ function makeTable({ caption, columns, rows, sort = null, descending = true, por
   const table = make("table", {}, make("caption", { class: "unseen", text: caption }), make("thead", {}, make("tr", {}, ...heads)), body);
   const more = make("button", { type: "button", class: "more", onclick: () => showMore() });
   holder.append(table);
-  let all = rows.slice();
+  let given = rows.slice();
+  let all = given;
   let shown = 0;
+  let texts = null;
+  const box = make("input", { type: "search", class: "table-filter", placeholder: "Filter", "aria-label": `Filter “${caption}”`, oninput: () => narrow() });
+  const count = make("span", { class: "hint", role: "status" });
+  const tools = make("div", { class: "table-tools" }, box, count, makeSaveButtons(caption, columns, () => all));
+
+  function narrow() {
+    const wanted = box.value.trim().toLowerCase();
+    texts ??= new Map(given.map((row) => [row, columns.map((column) => String(readColumn(column, row))).join("\n").toLowerCase()]));
+    all = wanted ? given.filter((row) => texts.get(row).includes(wanted)) : given.slice();
+    count.textContent = wanted ? `${formatWhole(all.length)} of ${formatWhole(given.length)}` : "";
+    arrange();
+  }
 
   function fillRow(row) {
     const cells = columns.map((column, place) => {
@@ -60,12 +75,24 @@ function makeTable({ caption, columns, rows, sort = null, descending = true, por
     onSort?.(place, descending);
   }
 
+  function offerFilter() {
+    box.hidden = !filter || given.length < FILTER_FROM;
+    tools.hidden = !given.length;
+  }
+
+  offerFilter();
   arrange();
   return {
-    element: make("div", { class: "table" }, holder, more),
+    element: make("div", { class: "table" }, tools, holder, more),
     setRows(next) {
-      all = next.slice();
-      arrange();
+      given = next.slice();
+      texts = null;
+      offerFilter();
+      if (box.value) narrow();
+      else {
+        all = given;
+        arrange();
+      }
     },
   };
 }

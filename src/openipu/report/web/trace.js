@@ -12,6 +12,7 @@ function showTrace(data, root, parameters) {
   root.append(make("h1", { text: "Execution trace" }),
     make("p", { class: "lead", text: `Modelled order and length of every step of one micro-batch${several ? " on its way through the IPUs" : ""}${training ? " and one update" : ""}: ` +
       `${formatWhole(total)} cycles, ${formatTime(data.microseconds(total))}.` +
+      (data.other ? ` Below, the phases and kinds of step of ${nameReports(data)[1]} on the same axis.` : "") +
       (data.summary.pipeline ? " In the gaps of an IPU the pipeline works on other micro-batches." : "") }));
   if (!total) {
     root.append(make("p", { text: "The program has no steps that take time." }));
@@ -25,19 +26,21 @@ function showTrace(data, root, parameters) {
   const rows = () => [...lanes().modules, lanes().ops];
   const overview = makeOverview(lines.length);
   const laneTop = () => plot.margins.top + (several ? overview.height + 20 : 0);
+  const against = data.other ? new OtherTrace(data.other) : null;
+  const end = Math.max(total, against?.total ?? 0);
   const opTop = () => laneTop() + lanes().modules.length * LANE;
   const kindTop = () => opTop() + LANE + 8;
 
   const plot = new Plot({
     label: `Steps over time in lanes: ${several ? "IPUs with their stages, then for the chosen IPU: " : ""}phase, modules, ops, kinds of step. Plus and minus zoom, arrow keys pan, 0 shows everything.`,
     role: "application",
-    height: () => kindTop() + KIND_LANE + 8 + 30,
+    height: () => kindTop() + KIND_LANE + (against ? OtherTrace.height : 0) + 8 + 30,
     margins: { left: several ? 46 : 8, right: 8, top: 26, bottom: 30 },
-    from: 0, to: total, minimumSpan: Math.max(total / 5e6, 40), wheel: true,
+    from: 0, to: end, minimumSpan: Math.max(total / 5e6, 40), wheel: true,
     draw: drawTrace, hover, pick,
     onRange: ([from, to]) => {
       clearTimeout(state.timer);
-      state.timer = setTimeout(() => address.note(to - from < total * 0.999 ? { from: Math.round(from), to: Math.round(to) } : { from: null, to: null }), 150);
+      state.timer = setTimeout(() => address.note(to - from < end * 0.999 ? { from: Math.round(from), to: Math.round(to) } : { from: null, to: null }), 150);
     },
   });
   const search = make("input", { type: "search", id: "search", placeholder: "Op, module or line", "aria-label": "Search ops", value: parameters.find ?? "",
@@ -98,6 +101,7 @@ function showTrace(data, root, parameters) {
     });
     drawKinds(context, view, data, line(), prepare(state.ipu).sums, kindTop(), KIND_LANE);
     if (state.step >= 0) drawStepFrame(context, view, line().starts, position[state.step], kindTop() - 1, KIND_LANE + 2);
+    against?.draw(context, view, state.ipu, kindTop() + KIND_LANE, nameReports(data)[1]);
     view.drawBottomAxis(context, (cycles) => `${formatWhole(cycles)} cycles`);
   }
 
@@ -146,6 +150,7 @@ function showTrace(data, root, parameters) {
     return [["cycles", formatWhole(cycles)], ["time", formatTime(data.microseconds(cycles))], ["of what is shown here", formatShare(cycles / total)]];
   }
   function hover(x, y) {
+    if (against && y >= kindTop() + KIND_LANE) return against.describe(plot, state.ipu, x, nameReports(data)[1]);
     const hit = hitSpan(x, y);
     if (!hit) return null;
     const { starts, ipu } = lines[hit.ipu ?? state.ipu];

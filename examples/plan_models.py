@@ -69,10 +69,10 @@ def bert_large() -> PlanningJob:
 
 
 def resnet50_training() -> PlanningJob:
-    """Training with SGD and momentum, 4 images of 224 x 224 in float32."""
+    """Training with SGD and momentum, 2 images of 224 x 224 in float32."""
     with torch.device("meta"):
         model = WithClassLoss(ResidualNetwork(blocks=(3, 4, 6, 3)))
-    images, labels = torch.empty(4, 3, 224, 224, device="meta"), _tokens(4)
+    images, labels = torch.empty(2, 3, 224, 224, device="meta"), _tokens(2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return PlanningJob(model=model, args=(images, labels), training=True, optimizer=optimizer)
 

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from openipu.capture import describe_optimizer
+from openipu.capture import capture_program, describe_optimizer
 from openipu.errors import OptionError
-from openipu.graph import OptimizerSpec, RunOptions
+from openipu.graph import OptimizerSpec, Program, RunOptions
 from openipu.machine import System
 from openipu.plan import Plan
 from openipu.session import plan_model
@@ -98,6 +98,18 @@ def run_job(job: PlanningJob, system: System | str | None = None) -> Plan:
         job.model, args, kwargs, options=options, optimizer=_describe_optimizer(job), system=system, name=job.title
     )
     return plan
+
+
+def capture_job(job: PlanningJob) -> Program:
+    """The job's program, for those who plan it many times."""
+    return capture_program(
+        job.model,
+        job.positional,
+        dict(job.kwargs),
+        training=job.training,
+        optimizer=_describe_optimizer(job),
+        name=job.title,
+    )
 
 
 def _enlarge(leaf: Any, micro_batches: int) -> Any:

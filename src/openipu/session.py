@@ -19,6 +19,7 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from openipu.capture import capture_program
+from openipu.compile_log import log_compilation
 from openipu.errors import OptionError
 from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
 from openipu.machine import System, resolve_system
@@ -29,9 +30,11 @@ from openipu.run import Executable, split_micro_batch
 from openipu.session_cache import check_inputs, fingerprint_program, key_program, plan_once
 from openipu.session_log import CompiledProgram, log
 from openipu.store import Store, choose_directory, open_store
+from openipu.trace import CAPTURE, COMPILE, PLAN, span
 
 Progress = Callable[[int], None]  # percent done
 Settle = Callable[[Program, RunOptions], RunOptions]  # a front end's checks of a captured program
+Advise = Callable[[Program, Plan], str]  # what to do about a program that does not fit, in a front end's words
 
 TIER_VARIABLE = "OPENIPU_TIER"
 QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
@@ -80,14 +83,15 @@ def plan_model(
     micro = [split_micro_batch(leaf, options) for leaf in flat]
     if program is None:
         micro_args, micro_kwargs = pytree.tree_unflatten(micro, spec)
-        program = capture_program(
-            model,
-            micro_args,
-            micro_kwargs,
-            training=options.training,
-            optimizer=optimizer,
-            name=name or type(model).__name__,
-        )
+        with span(CAPTURE, "capture"):
+            program = capture_program(
+                model,
+                micro_args,
+                micro_kwargs,
+                training=options.training,
+                optimizer=optimizer,
+                name=name or type(model).__name__,
+            )
     else:
         check_inputs(program, micro)
         program = dataclasses.replace(program, name=name or program.name)
@@ -99,10 +103,12 @@ def plan_model(
     def show(share: float) -> None:
         report(45 + int(50 * share))
 
-    if store is None:
-        return program, plan_program(program, chosen, options, progress=show)
-    key, least = key_program(program, chosen, options), 0.0 if store.directory != choose_directory() else QUICK_SECONDS
-    return program, plan_once(store, key, program, chosen, options, progress=show, least_seconds=least)
+    with span(PLAN, "plan"):
+        if store is None:
+            return program, plan_program(program, chosen, options, progress=show)
+        least = 0.0 if store.directory != choose_directory() else QUICK_SECONDS
+        key = key_program(program, chosen, options)
+        return program, plan_once(store, key, program, chosen, options, progress=show, least_seconds=least)
 
 
 def compile_model(
@@ -119,11 +125,12 @@ def compile_model(
     settle: Settle | None = None,
     cache_directory: Path | None = None,
     program: Program | None = None,
+    advise: Advise | None = None,
 ) -> Compiled:
     """Capture, plan and make executable. Weights are not copied: the front end loads them."""
     started = time.perf_counter()
     store = open_store(cache_directory)
-    with _progress_bar(show_progress) as progress:
+    with _progress_bar(show_progress) as progress, span(COMPILE, f"compile {name or type(model).__name__}"):
         program, plan = plan_model(
             model,
             args,
@@ -138,19 +145,22 @@ def compile_model(
             store=store,
         )
         plan = replace_options(plan, choose_tier(plan.options))
-        executable = Executable(program, plan.options, fingerprint_program(program))
         directory = profile_directory or _choose_directory(program.name)
+        if directory is not None:  # before anything can fail for want of this host's memory
+            with span(PLAN, "write profile"):
+                write_profile(plan, directory)
+        with span(COMPILE, "make executable"):
+            executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
-        if directory is not None:
-            write_profile(plan, directory)
         progress(100)
     log.compiled.append(CompiledProgram(compiled.name, plan, directory))
+    log_compilation(program, plan)
     if not plan.fit.fits:
-        _logger.warning("%s", describe_misfit(plan))
+        _logger.warning("%s", describe_misfit(plan, advise(program, plan) if advise is not None else ""))
     return compiled
 
 
-def describe_misfit(plan: Plan) -> str:
+def describe_misfit(plan: Plan, advice: str = "") -> str:
     """One paragraph for a program that is too large: how much, where, and what fills the fullest tile."""
     fit = plan.fit
     largest = ", ".join(f"{culprit.name} ({culprit.bytes_on_tile:,} B)" for culprit in fit.culprits[:3])
@@ -159,7 +169,7 @@ def describe_misfit(plan: Plan) -> str:
         f"{fit.limit_bytes:,} bytes, by {fit.bytes_over:,} bytes in all. The fullest, tile {fit.peak_tile} of "
         f"IPU {fit.peak_ipu}, needs "
         f"{fit.peak_bytes:,} bytes, most of them for {largest}. The program still runs on this host. "
-        "Try a smaller micro-batch, half precision, or a lower available-memory proportion."
+        f"{advice or 'Try a smaller micro-batch, half precision, or a lower available-memory proportion.'}"
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from openipu.machine import System
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import dump_figures, load_figures
 from openipu.store import Store, describe_build, make_key
+from openipu.trace import WAIT, mark_past
 
 PLAN_PART = "plan.json"
 
@@ -72,7 +74,9 @@ def plan_once(
     plan = find_plan(store, key, program, system, options)
     if plan is not None:
         return plan
+    asked = time.perf_counter()
     with store.hold(key):
+        mark_past(WAIT, "executable cache", asked, time.perf_counter())
         plan = find_plan(store, key, program, system, options)
         if plan is None:
             plan = plan_program(program, system, options, progress=progress)

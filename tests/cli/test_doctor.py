@@ -94,8 +94,8 @@ def test_a_cache_that_is_not_there_yet_is_fine(monkeypatch, tmp_path):
     ("missing", "planned"),
     [
         ("popart", "popart"),
-        ("optimum", "optimum.graphcore"),
-        ("optimum.graphcore", "optimum.graphcore"),
+        ("tensorflow", "tensorflow.python.ipu"),
+        ("popxl.ops", "popxl"),
         ("tensorflow.python.ipu.ops", "tensorflow.python.ipu"),
         ("nunpy", None),
     ],

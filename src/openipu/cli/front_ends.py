@@ -8,14 +8,16 @@ from dataclasses import dataclass
 PROVIDED: dict[str, str] = {
     "poptorch": "PopTorch",
     "lightning_graphcore": "Lightning for IPU",
+    "optimum.graphcore": "Optimum for IPU",
+    "popdist": "several instances under poprun",
+    "gcipuinfo": "devices, for monitors",
+    "pva": "PopVision analysis library",
+    "libpvti": "trace points of one's own",
 }
 WAITING = ("lightning_graphcore",)  # imported before a script: they add themselves to another package when it comes
 PLANNED: dict[str, str] = {
-    "pva": "PopVision analysis library",
-    "popdist": "distributed launch",
     "popart": "PopART",
     "popxl": "PopXL",
-    "optimum.graphcore": "Optimum for IPU",
     "tensorflow.python.ipu": "TensorFlow for IPU",
 }
 

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from openipu.cli.terminal import make_table, open_console
+from openipu.explore.levers import Advice
+from openipu.explore.levers.texts import format_change
 from openipu.machine import System
 from openipu.plan import Plan
 from openipu.report.units import format_bytes, format_cycles, format_rate, format_seconds, format_share
@@ -27,6 +29,7 @@ class Planned:
     plan: Plan
     seconds: float  # capture and planning
     report: Path | None = None
+    advice: Advice | None = None  # for a job that does not fit
 
 
 def describe_planned(entry: Planned) -> dict[str, Any]:
@@ -51,6 +54,7 @@ def describe_planned(entry: Planned) -> dict[str, Any]:
         "warnings": list(plan.warnings),
         "planning_seconds": entry.seconds,
         "report": str(entry.report) if entry.report else None,
+        "advice": entry.advice.describe() if entry.advice is not None else None,
     }
 
 
@@ -107,4 +111,35 @@ def _print_reasons(console: Console, entry: Planned) -> None:
             f"{format_bytes(culprit.bytes_total)} in all)  [dim]{escape(str(place))}[/]",
             soft_wrap=True,
         )
-    console.print("  Try a smaller micro-batch, half precision, or a lower available-memory proportion.")
+    if entry.advice is None:
+        console.print("  Try a smaller micro-batch, half precision, or a lower available-memory proportion.")
+    else:
+        _print_advice(console, entry.advice)
+
+
+def _print_advice(console: Console, advice: Advice) -> None:
+    """What each lever saves and costs, the best first, and the line that makes it fit."""
+    table = make_table("\n  planned again with")
+    table.add_column("")
+    table.add_column("fits")
+    for heading in ("peak tile KiB", "saved on it", "IPU cycles/sample", "time/sample"):
+        table.add_column(heading, justify="right")
+    for lever in advice.levers:
+        saved = lever.saved_tile_bytes
+        table.add_row(
+            f"  {escape(lever.title)}",
+            "[green]yes[/]" if lever.fits else "[red]no[/]",
+            f"{lever.plan.fit.peak_bytes / 1024:.0f}",
+            f"{'-' if saved < 0 else ''}{format_bytes(abs(saved))}",
+            f"{'+' if lever.paid_cycles >= 0 else '-'}{format_cycles(abs(lever.paid_cycles))}",
+            format_change(lever.slowdown),
+        )
+    console.print(table)
+    if not advice.complete:
+        console.print(f"  [dim]time was up after {format_seconds(advice.seconds)}; --advice-seconds gives more[/]")
+    if advice.best is None:
+        console.print("  None of them makes it fit. Choose a larger system, or a smaller model.")
+        return
+    console.print(f"\n  It fits with {escape(advice.best.title)}:")
+    for front_end, line in advice.words.items():
+        console.print(f"    {front_end + ':':<20}{escape(line)}", soft_wrap=True)

@@ -1,7 +1,21 @@
 """One module a command: `add_parser` describes it, `execute` does it and returns the exit code."""
 
-from openipu.cli.commands import cache, doctor, plan, report, run, systems
+from openipu.cli.commands import auto, cache, compare, doctor, plan, pod, report, run, sweep, systems, trace, validate
 
-ALL = (run, plan, report, systems, cache, doctor)
+ALL = (run, plan, auto, sweep, compare, report, trace, systems, validate, pod, cache, doctor)
 
-__all__ = ["ALL", "cache", "doctor", "plan", "report", "run", "systems"]
+__all__ = [
+    "ALL",
+    "auto",
+    "cache",
+    "compare",
+    "doctor",
+    "plan",
+    "pod",
+    "report",
+    "run",
+    "sweep",
+    "systems",
+    "trace",
+    "validate",
+]

@@ -52,6 +52,13 @@ def add_parser(
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each job under DIR")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit code 1 unless every job fits")
+    parser.add_argument(
+        "--advice-seconds",
+        type=float,
+        metavar="S",
+        default=30.0,
+        help="how long to plan again what does not fit, with each lever; 0: not at all (30)",
+    )
     group = parser.add_argument_group("run options, in place of the job's own")
     group.add_argument("--device-iterations", type=int, metavar="N", help="micro-batches or updates in one call")
     group.add_argument("--gradient-accumulation", type=int, metavar="N", help="micro-batches before an update")
@@ -69,7 +76,7 @@ def execute(arguments: argparse.Namespace) -> int:
     planned: list[Planned] = []
     for target in arguments.targets:
         with _say(console.is_terminal, f"planning {target}"):
-            planned.append(_plan_target(target, system, changes))
+            planned.append(_plan_target(target, system, changes, arguments.advice_seconds))
     _number_names(planned)
     if arguments.profile is not None:
         _write_reports(planned, Path(arguments.profile))
@@ -84,7 +91,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 1 if arguments.check and not fits else 0
 
 
-def _plan_target(target: str, system: System, changes: dict[str, Any]) -> Planned:
+def _plan_target(target: str, system: System, changes: dict[str, Any], advice_seconds: float) -> Planned:
     from openipu.cli.planned import Planned
     from openipu.cli.targets import load_job
     from openipu.jobs import run_job
@@ -97,7 +104,12 @@ def _plan_target(target: str, system: System, changes: dict[str, Any]) -> Planne
             raise OptionError(f"{target}: {error}") from error
     started = time.perf_counter()
     plan = run_job(job, system)
-    return Planned(target=target, name=job.title, plan=plan, seconds=time.perf_counter() - started)
+    entry = Planned(target=target, name=job.title, plan=plan, seconds=time.perf_counter() - started)
+    if not plan.fit.fits and advice_seconds > 0:
+        from openipu.explore.levers import advise_job
+
+        entry.advice = advise_job(job, plan, seconds=advice_seconds)
+    return entry
 
 
 def _number_names(planned: list[Planned]) -> None:

@@ -11,9 +11,11 @@ import builtins
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import runpy
 import sys
+import time
 import types
 import zipfile
 from collections.abc import Callable, Sequence
@@ -29,7 +31,7 @@ from openipu.errors import OptionError
 from openipu.machine import resolve_system
 from openipu.session_log import log
 
-_WITH_VALUE = ("--system", "--profile", "--tier")
+_WITH_VALUE = ("--system", "--profile", "--trace", "--tier")
 _EPILOG = """\
 examples
   openipu run train.py --epochs 1
@@ -58,6 +60,7 @@ def add_parser(
     )
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each program under DIR")
+    parser.add_argument("--trace", metavar="DIR", help="record what this host does, and write system.html, under DIR")
     parser.add_argument(
         "--tier",
         choices=("auto", "instant", "compiled"),
@@ -97,13 +100,20 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.module is None and not script:
         raise OptionError("There is no script to run. Give one: openipu run script.py, or openipu run -m module.")
     system = resolve_system(arguments.system)
-    profile_root = _prepare_directory(arguments.profile)
+    profile_root = _prepare_directory(arguments.profile, "--profile")
+    trace_root = _prepare_directory(arguments.trace, "--trace")
     if arguments.module is None:
         _check_script(script[0])
 
     log.system = system if arguments.system is not None else None
     log.profile_root = profile_root
     log.tier = arguments.tier
+    started = time.time()
+    if trace_root is not None:
+        from openipu.trace.options import VARIABLE
+
+        # By the environment, so that processes which the script starts are recorded too.
+        os.environ[VARIABLE] = json.dumps({"enable": True, "directory": str(trace_root)})
     if arguments.check:
         from openipu.cli.usage.check import check_script
 
@@ -116,9 +126,11 @@ def execute(arguments: argparse.Namespace) -> int:
         raise
     finally:
         sys.stdout.flush()
-        from openipu.cli.summary import close_run
+        from openipu.cli.summary import close_run, close_trace
 
         close_run(log, quiet=arguments.quiet)
+        if trace_root is not None:
+            close_trace(trace_root, started, quiet=arguments.quiet)
 
 
 def _start(module: str | None, words: list[str]) -> int:
@@ -135,7 +147,7 @@ def _find_module_file(module: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin else None
 
 
-def _prepare_directory(name: str | None) -> Path | None:
+def _prepare_directory(name: str | None, option: str) -> Path | None:
     """Scripts may change the working directory: the path is fixed now, and a bad one is told before a long run."""
     if name is None:
         return None
@@ -144,7 +156,7 @@ def _prepare_directory(name: str | None) -> Path | None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(
-            f"--profile {name}: cannot make this directory ({error.strerror}). Choose another place."
+            f"{option} {name}: cannot make this directory ({error.strerror}). Choose another place."
         ) from error
     return path
 

@@ -1,17 +1,15 @@
 """Verdicts: what openipu does about each name that a script uses, and each op of the programs that it compiled.
 
 In: uses from the source and from the run, the session's log. Out: findings, those that are lacking first.
-Whatever is said about a front end's names comes from the front end's own `_coverage`; about ops, from the op table.
+Whatever is said about a front end's names comes from its `Coverage`; about ops, from the op table.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
-from types import ModuleType
 
 from openipu.cli.front_ends import PLANNED, PROVIDED
-from openipu.cli.usage.record import COVERAGE
+from openipu.cli.usage.coverage import load_coverage
 from openipu.cli.usage.uses import Finding, Kind, State, Use, list_places
 from openipu.session_log import SessionLog
 
@@ -28,7 +26,7 @@ def read_results() -> Mapping[str, str]:
     return {
         f"{name}.{function}": f"{name}.{returned}"
         for name in PROVIDED
-        for function, returned in _load_coverage(name).RESULTS.items()
+        for function, returned in load_coverage(name).results.items()
     }
 
 
@@ -75,16 +73,12 @@ def _judge(name: str) -> tuple[Kind, State, str] | None:
         if name == module:
             return Kind.CALL, State.HAS, ""
         if name.startswith(f"{module}."):
-            verdict = _load_coverage(module).judge_name(name.removeprefix(f"{module}."))
+            verdict = load_coverage(module).judge_name(name.removeprefix(f"{module}."))
             if verdict is None:
                 return None
             is_option, state, note = verdict
             return Kind.OPTION if is_option else Kind.CALL, State(state), note
     return None
-
-
-def _load_coverage(front_end: str) -> ModuleType:
-    return importlib.import_module(f"{front_end}.{COVERAGE}")
 
 
 def _sort(findings: list[Finding]) -> list[Finding]:

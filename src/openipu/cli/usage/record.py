@@ -13,14 +13,13 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any
 
+from openipu.cli.usage.coverage import load_coverage
 from openipu.cli.usage.uses import Use
-
-COVERAGE = "_coverage"  # a front end's module with RECORDED, RESULTS and judge_name
 
 
 class Recorder:
@@ -99,9 +98,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _watch_front_end(module: ModuleType, recorder: Recorder) -> None:
-    coverage = importlib.import_module(f"{module.__name__}.{COVERAGE}")
-    recorded: Mapping[str, type] = coverage.RECORDED
-    for name, owner in recorded.items():
+    for name, owner in load_coverage(module.__name__).recorded.items():
         recorder.watch_class(f"{module.__name__}.{name}", owner)
     recorder.watch_module(module)
 

@@ -1,0 +1,5 @@
+"""Many plans: validation against published figures, workloads, sweeps, comparison, automatic split.
+
+Stands above `openipu.jobs`: every part here builds jobs or rows, plans them with the code that plans users' programs,
+and looks at many plans at once.
+"""

@@ -1,0 +1,208 @@
+"""The two doors of the automatic split: a planning job, whose micro-batch may change, and a captured program.
+
+In: a `PlanningJob` or a `Program` with its options, and a system. Out: a `Split` that was planned in full.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from openipu.errors import OptionError
+from openipu.explore.auto.finder import Finder
+from openipu.explore.auto.placing import write_layout
+from openipu.explore.auto.schemes import Limits, list_schemes
+from openipu.explore.auto.segments import find_chain
+from openipu.explore.auto.types import Split
+from openipu.graph import InputKind, Program, RunOptions
+from openipu.jobs import PlanningJob, capture_job
+from openipu.machine import System
+from openipu.session import choose_system
+
+PROPORTIONS = (0.6, 0.3, 0.2, 0.15, 0.1)
+DEFAULT_SECONDS = 40.0
+MOST_PLANS = 400
+
+
+def find_split(
+    job: PlanningJob,
+    system: System | str | None = None,
+    *,
+    ipus_per_replica: int | None = None,
+    replicas: int | None = None,
+    samples: int | None = None,
+    micro_batches: Sequence[int] | None = None,
+    proportions: Sequence[float] = PROPORTIONS,
+    head_on_first_ipu: bool | None = None,
+    seconds: float = DEFAULT_SECONDS,
+) -> Split:
+    """The fastest split of a job over the IPUs of a system that fits; weights are not needed.
+
+    The search chooses the pipeline stages, what backward computes again, the available-memory proportion of each IPU,
+    where optimizer state is kept, the number of replicas and the micro-batch. Arguments that are given are kept:
+
+    - `ipus_per_replica`, `replicas`: how the IPUs are used. Else all IPUs, in replicas of a power of two.
+    - `samples`: samples between two updates (inference: in one call), over all replicas. Else the job's own, from its
+      micro-batch, accumulation and replicas; a job that says nothing gets 16 micro-batches for each IPU.
+    - `micro_batches`: sizes to choose from. Else the job's own, and larger ones as long as they are faster, or smaller
+      ones until one fits. Every tensor of the job is cut along its first dimension.
+    - `proportions`: available-memory proportions to choose from.
+    - `head_on_first_ipu`: True puts the last stage back on IPU 0, as models with a shared embedding do; False never
+      does. Else whatever is faster.
+    - `seconds`: after this long the best split so far is taken. Where none fits yet, the search goes on.
+
+    `Split.fits` is False only where nothing was found that fits; `Split.complete` says that everything was tried.
+    For an IPUConfig: `split.count_layers("bert.encoder.layer")` is `layers_per_ipu`, `split.memory_proportions` is
+    `matmul_proportion`, and `split.recompute`, `split.checkpoint_every_layer`, `split.state_off_chip` are its switches.
+    """
+    chosen = choose_system(system)
+    limits = Limits(ipus_per_replica, replicas, samples, head_on_first_ipu)
+    if limits.samples is None and job.options is not None and job.options.micro_batches > 1:
+        limits = dataclasses.replace(limits, samples=_read_micro_batch(job) * _count_rounds(job.options))
+    search = _JobSearch(job, chosen, limits, proportions, seconds)
+    if micro_batches is not None:
+        for size in micro_batches:
+            search.try_size(size)
+    else:
+        search.climb()
+    return search.finish()
+
+
+def split_program(
+    program: Program,
+    system: System,
+    options: RunOptions,
+    *,
+    limits: Limits | None = None,
+    proportions: Sequence[float] = PROPORTIONS,
+    seconds: float = DEFAULT_SECONDS,
+    most_plans: int = MOST_PLANS,
+) -> Split:
+    """The fastest split of a captured program; its micro-batch is what it was captured with."""
+    limits = limits or Limits()
+    micro_batch = next((entry.shape[0] for entry in program.micro.inputs_of(InputKind.INPUT) if entry.shape), 1)
+    chain = find_chain(program, most_stages=limits.ipus_per_replica or system.ipus)
+    schemes = list_schemes(program, system, options, micro_batch, len(chain.segments), limits)
+    if not schemes:
+        raise OptionError(
+            f"{program.name} has no split on {system.name}: {len(chain.segments)} parts and "
+            f"{limits.samples or 'the given'} samples in micro-batches of {micro_batch} allow none. Ask for more "
+            "samples between updates (gradient accumulation), or for fewer IPUs in a replica."
+        )
+    return Finder(program, chain, system, options, schemes, proportions, seconds, most_plans).run()
+
+
+def apply_split(program: Program, split: Split) -> RunOptions:
+    """Write the stages of a split into the notes of a program that was captured alike; its options come back."""
+    chain = find_chain(program, split.most_stages)
+    if chain.segments != split.segments:
+        raise OptionError(
+            f"The split was found for another program than {program.name}: the modules differ. Search again."
+        )
+    write_layout(program, chain, split.layout)
+    return split.options
+
+
+def scale_job(job: PlanningJob, micro_batch: int) -> PlanningJob:
+    """The same job with another micro-batch: every tensor's first dimension changes in proportion."""
+    own = _read_micro_batch(job)
+    if micro_batch == own:
+        return job
+
+    def scale(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.dim():
+            return leaf
+        rows, rest = divmod(leaf.shape[0] * micro_batch, own)
+        if rest:
+            raise OptionError(
+                f"{job.title}: an input of {leaf.shape[0]} rows cannot be made for a micro-batch of {micro_batch}."
+            )
+        return torch.empty((rows, *leaf.shape[1:]), dtype=leaf.dtype, device="meta")
+
+    args, kwargs = pytree.tree_map(scale, (job.positional, dict(job.kwargs)))
+    return dataclasses.replace(job, args=args, kwargs=kwargs)
+
+
+class _JobSearch:
+    """Tries micro-batches of one job and keeps the best split."""
+
+    def __init__(
+        self, job: PlanningJob, system: System, limits: Limits, proportions: Sequence[float], seconds: float
+    ) -> None:
+        self.job, self.system, self.limits, self.proportions = job, system, limits, proportions
+        self.options = job.options or RunOptions(training=job.training)
+        self.started, self.seconds = time.perf_counter(), seconds
+        self.best: Split | None = None
+        self.plans_made = 0
+        self.slowest_seconds = 0.0  # of one micro-batch
+        self.refused: OptionError | None = None
+
+    def climb(self) -> None:
+        """The job's own size, then larger ones while that is faster; else smaller ones until one fits and is best."""
+        own = _read_micro_batch(self.job)
+        self.try_size(own)
+        size = 2 * own
+        while self._has_fit() and self.try_size(size):
+            size *= 2
+        if size > 2 * own:
+            return  # a larger one was better: a smaller one is not
+        size = own // 2
+        while size >= 1 and (self.try_size(size) or not self._has_fit()):
+            size //= 2
+
+    def try_size(self, micro_batch: int) -> bool:
+        """Search with one micro-batch; says whether that was the best so far."""
+        began = time.perf_counter()
+        left = self.seconds - (began - self.started)
+        if self._has_fit() and left < self.slowest_seconds:
+            return False
+        try:
+            program = capture_job(scale_job(self.job, micro_batch))
+            found = split_program(
+                program,
+                self.system,
+                self.options,
+                limits=self.limits,
+                proportions=self.proportions,
+                seconds=max(0.0, left),
+            )
+        except OptionError as error:  # this size does not divide the samples, or leaves no stage anything to do
+            self.refused = self.refused or error
+            return False
+        self.slowest_seconds = max(self.slowest_seconds, time.perf_counter() - began)
+        self.plans_made += found.plans_made
+        if self.best is not None and _rank(found) <= _rank(self.best):
+            return False
+        self.best = found
+        return True
+
+    def finish(self) -> Split:
+        """The best split, with the effort of all."""
+        if self.best is None:
+            assert self.refused is not None, "at least one micro-batch is tried"
+            raise self.refused
+        seconds = time.perf_counter() - self.started
+        return dataclasses.replace(self.best, plans_made=self.plans_made, seconds=seconds)
+
+    def _has_fit(self) -> bool:
+        return self.best is not None and self.best.fits
+
+
+def _rank(split: Split) -> tuple[bool, float]:
+    return split.fits, split.samples_per_second if split.fits else -float(split.plan.fit.peak_bytes)
+
+
+def _read_micro_batch(job: PlanningJob) -> int:
+    leaves, _ = pytree.tree_flatten((job.positional, dict(job.kwargs)))
+    sizes = [int(leaf.shape[0]) for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    return sizes[0] if sizes else 1
+
+
+def _count_rounds(options: RunOptions) -> int:
+    rounds = options.gradient_accumulation if options.training else options.device_iterations
+    return rounds * options.replicas

@@ -1,0 +1,37 @@
+"""Advice as plain text: a few lines for a log or an error message."""
+
+from __future__ import annotations
+
+from openipu.explore.levers.types import Advice, FrontEnd, LeverResult
+from openipu.report.units import format_bytes
+
+
+def describe_advice(advice: Advice, front_end: FrontEnd, most: int = 5) -> str:
+    """The line that makes it fit, then the levers with what they save and cost."""
+    lines: list[str] = []
+    best = advice.best
+    if best is not None:
+        lines.append(f"It would fit with {best.title}: {advice.words[front_end]}")
+    elif advice.complete:
+        lines.append("No lever makes it fit, nor do all of them together. Choose a larger system or a smaller model.")
+    else:
+        lines.append("No lever that was tried in time makes it fit; `openipu plan` tries them all.")
+    lines.extend(f"  {describe_lever(lever)}" for lever in advice.levers[:most])
+    return "\n".join(lines)
+
+
+def describe_lever(lever: LeverResult) -> str:
+    """One lever in one line."""
+    verdict = "fits" if lever.fits else "does not fit"
+    saved = lever.saved_tile_bytes
+    change = f"{format_bytes(abs(saved))} a tile {'saved' if saved >= 0 else 'more'}"
+    return f"{lever.title}: {verdict}, {change}, {format_change(lever.slowdown)}"
+
+
+def format_change(slowdown: float) -> str:
+    """ "12 % slower", "5 % faster", "3 x slower"."""
+    ratio = max(slowdown, 1 / slowdown) if slowdown else float("inf")
+    word = "slower" if slowdown > 1 else "faster"
+    if ratio < 1.0005:
+        return "as fast"
+    return f"{ratio:.3g} x {word}" if ratio >= 2 else f"{100 * (ratio - 1):.3g} % {word}"

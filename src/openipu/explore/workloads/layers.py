@@ -1,0 +1,124 @@
+"""Layers of the models that published figures name, in the number formats of an IPU.
+
+In: sizes and a `Format`. Out: modules whose products run in that format. Weights live on the meta device: only shapes
+are ever read. A float8 product takes float8 operands and gives half, as the vendor's does: the weight is kept in
+float8, the other operand is cast on the way in.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import torch
+from torch import Tensor, nn
+
+_library = torch.library.Library("openipu", "FRAGMENT")  # type: ignore[no-untyped-call]
+_library.define("float8_linear(Tensor input, Tensor weight, Tensor? bias) -> Tensor")  # type: ignore[no-untyped-call]
+_library.define(  # type: ignore[no-untyped-call]
+    "float8_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+    "bool transposed, int[] output_padding, int groups) -> Tensor"
+)
+FLOAT8 = torch.float8_e4m3fn
+
+
+@torch.library.impl(_library, "float8_linear", "Meta")
+def _shape_linear(left: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.empty(*left.shape[:-1], weight.shape[0], dtype=torch.float16, device="meta")
+
+
+@torch.library.impl(_library, "float8_convolution", "Meta")
+def _shape_convolution(
+    images: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> Tensor:
+    sizes = [
+        (size + 2 * pad - spread * (taps - 1) - 1) // step + 1
+        for size, taps, step, pad, spread in zip(
+            images.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
+        )
+    ]
+    return torch.empty(images.shape[0], weight.shape[0], *sizes, dtype=torch.float16, device="meta")
+
+
+class Format(StrEnum):
+    """What products are computed in; everything else is half beside float8."""
+
+    FLOAT32 = "fp32"
+    HALF = "fp16"
+    FLOAT8 = "fp8"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of activations."""
+        return torch.float32 if self is Format.FLOAT32 else torch.float16
+
+
+class Linear(nn.Module):
+    """A linear layer with bias."""
+
+    def __init__(self, inputs: int, outputs: int, form: Format, *, bias: bool = True) -> None:
+        super().__init__()
+        self.form = form
+        dtype = FLOAT8 if form is Format.FLOAT8 else form.dtype
+        self.weight = nn.Parameter(torch.empty(outputs, inputs, dtype=dtype), requires_grad=dtype is not FLOAT8)
+        self.bias = nn.Parameter(torch.empty(outputs, dtype=form.dtype)) if bias else None
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if self.form is Format.FLOAT8:
+            result: Tensor = torch.ops.openipu.float8_linear(inputs.to(FLOAT8), self.weight, self.bias)
+            return result
+        return nn.functional.linear(inputs, self.weight, self.bias)
+
+
+class Convolution(nn.Module):
+    """A convolution of one or two dimensions, padded to keep the size."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        size: int,
+        form: Format,
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding: int | None = None,
+        dims: int = 2,
+    ) -> None:
+        super().__init__()
+        self.form, self.stride, self.groups, self.dims = form, stride, groups, dims
+        self.padding = size // 2 if padding is None else padding
+        dtype = FLOAT8 if form is Format.FLOAT8 else form.dtype
+        shape = (outputs, inputs // groups, *([size] * dims))
+        self.weight = nn.Parameter(torch.empty(shape, dtype=dtype), requires_grad=dtype is not FLOAT8)
+        self.bias = nn.Parameter(torch.empty(outputs, dtype=form.dtype)) if bias else None
+
+    def forward(self, images: Tensor) -> Tensor:
+        if self.form is Format.FLOAT8:
+            dims = self.dims
+            return torch.ops.openipu.float8_convolution(  # type: ignore[no-any-return]
+                images.to(FLOAT8),
+                self.weight,
+                self.bias,
+                [self.stride] * dims,
+                [self.padding] * dims,
+                [1] * dims,
+                False,
+                [0] * dims,
+                self.groups,
+            )
+        convolve = nn.functional.conv1d if self.dims == 1 else nn.functional.conv2d
+        return convolve(images, self.weight, self.bias, self.stride, self.padding, groups=self.groups)
+
+
+def make_layer_norm(size: int, form: Format) -> nn.Module:
+    """A layer norm in the format of activations."""
+    return nn.LayerNorm(size, dtype=form.dtype)

@@ -1,0 +1,73 @@
+"""Models cut into stages, and a very large one planned without weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from openipu.explore.workloads import ModelSpec, Setup, plan_setup
+from openipu.explore.workloads.layers import Format
+from openipu.explore.workloads.programs import capture_model
+from openipu.explore.workloads.stages import list_units, return_to_start, split_by_cost, split_by_layers
+from openipu.machine import resolve_system
+
+DECODER = ModelSpec("decoder", Format.HALF, True, length=16, details=(("d", 64), ("heads", 2), ("layers", 4)))
+
+
+def test_units_follow_the_chain():
+    units = list_units(capture_model(DECODER, 1, False))
+    assert units == ["words", "order", "layers.0", "layers.1", "layers.2", "layers.3", "norm"]
+
+
+def test_layers_are_dealt_out_as_stated_and_the_ends_go_with_their_neighbours():
+    units = ["words", "layers.0", "layers.1", "layers.2", "layers.3", "classify"]
+    assert split_by_layers(units, (1, 2, 1)) == [0, 0, 1, 1, 2, 2]
+    assert split_by_layers(units, (0, 2, 2)) == [0, 1, 1, 2, 2, 2]
+
+
+def test_a_tied_end_returns_to_the_first_ipu_as_one_more_stage():
+    assert return_to_start(["words", "layers.0", "layers.1", "classify"], [0, 0, 1, 1]) == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("costs", "count", "extra", "stages"),
+    [
+        ([1, 1, 1, 1], 2, 0, [0, 0, 1, 1]),
+        ([3, 1, 1, 1], 2, 0, [0, 1, 1, 1]),
+        ([1, 1, 1, 1], 2, 2, [0, 1, 1, 1]),  # the first carries 2 besides: 1 + 2 = 3 and 3
+        ([1, 1], 4, 0, [0, 1]),
+    ],
+)
+def test_the_costliest_stage_is_as_cheap_as_can_be(costs, count, extra, stages):
+    assert split_by_cost(costs, count, extra) == stages
+
+
+def test_stages_run_on_ipus_of_their_own():
+    plan = plan_setup(DECODER, Setup(1, accumulation=8, stages=2, layers_per_stage=(2, 2)), resolve_system("bow-2000"))
+    assert plan.ipus == 2
+    assert plan.pipeline is not None
+    assert len(plan.pipeline.stages) == 3  # 2 x 2 - 1
+
+
+_PLAN_TWENTY_BILLION = """
+import resource
+from openipu.explore.workloads import ModelSpec, Setup, plan_setup
+from openipu.explore.workloads.layers import Format
+from openipu.explore.workloads.programs import count_parameters
+from openipu.machine import resolve_system
+
+sizes = (("d", 6144), ("heads", 64), ("layers", 44), ("rotary", 1), ("vocabulary", 50432))  # GPT-NeoX-20B
+spec = ModelSpec("decoder", Format.HALF, False, length=2048, details=sizes)
+plan = plan_setup(spec, Setup(1, stages=64, proportions=(0.2,)), resolve_system("bow-pod64"))
+print(count_parameters(spec), plan.ipus, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_twenty_billion_weights_are_planned_in_two_gigabytes():
+    answer = subprocess.run([sys.executable, "-c", _PLAN_TWENTY_BILLION], capture_output=True, text=True, check=True)
+    parameters, ipus, peak_kilobytes = (int(word) for word in answer.stdout.split())
+    assert parameters > 20e9
+    assert ipus > 40
+    assert peak_kilobytes * 1024 < 2e9

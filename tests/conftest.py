@@ -1,4 +1,4 @@
-"""For all tests: a cache of this test run's own, and no compiler that starts by itself."""
+"""For all tests: a cache and a virtual pod of this test run's own, and no compiler that starts by itself."""
 
 import os
 
@@ -9,8 +9,10 @@ import pytest
 def _own_cache(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cache")
     directory.chmod(0o700)
-    kept = {name: os.environ.get(name) for name in ("OPENIPU_CACHE_DIR", "OPENIPU_COMPILE_AFTER")}
-    os.environ.update(OPENIPU_CACHE_DIR=str(directory), OPENIPU_COMPILE_AFTER="inf")
+    state = str(tmp_path_factory.mktemp("state"))
+    own = {"OPENIPU_CACHE_DIR": str(directory), "OPENIPU_STATE_DIR": state, "OPENIPU_COMPILE_AFTER": "inf"}
+    kept = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
     yield
     for name, value in kept.items():
         if value is None:

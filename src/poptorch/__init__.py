@@ -8,6 +8,8 @@ import os
 from typing import Any, NoReturn
 
 from openipu.capture import register_internal_directory
+from openipu.log_levels import apply_log_levels
+from openipu.trace import start_tracing
 from poptorch import _impl as _impl
 from poptorch import enums, optim, options, poptorch_core, profiling, strategies, testing
 from poptorch._args_parser import ICustomArgParser, registerCustomArgParser
@@ -35,7 +37,7 @@ from poptorch.enums import (
     SyncPattern,
     VariableRetrievalMode,
 )
-from poptorch.errors import Error, RecoverableError, UnrecoverableError, createPoptorchError
+from poptorch.errors import Error, RecoverableError, UnrecoverableError, createPoptorchError, translate_errors
 from poptorch.ops import (
     CPU,
     Attribute,
@@ -61,6 +63,7 @@ from poptorch.ops import (
 )
 from poptorch.options import ConfigFileError, Options, TensorLocationSettings
 from poptorch.strategies import (
+    AutomaticExecution,
     ParallelPhasedExecution,
     Phase,
     PipelinedExecution,
@@ -70,6 +73,9 @@ from poptorch.strategies import (
 )
 
 register_internal_directory(os.path.dirname(__file__))  # errors name the user's line, never one in here
+with translate_errors():
+    apply_log_levels()
+    start_tracing()  # if PVTI_OPTIONS asks for it
 
 __version__ = "3.4.0"  # the version of the interface that is implemented
 
@@ -100,6 +106,7 @@ __all__ = [
     "AsynchronousDataAccessor",
     "Attribute",
     "AutoStage",
+    "AutomaticExecution",
     "BeginBlock",
     "Block",
     "BlockFunction",

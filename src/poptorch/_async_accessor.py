@@ -17,6 +17,7 @@ from typing import Any
 import torch.multiprocessing as multiprocessing
 from torch.utils import _pytree as pytree
 
+from openipu.trace import WAIT, span
 from poptorch._args_parser import prepare_types
 from poptorch._async_worker import Pause, Setup, WorkerJob, run_worker
 from poptorch._logging import logger
@@ -92,7 +93,8 @@ class AsynchronousDataAccessor:
         return self
 
     def __next__(self) -> Any:
-        return self._require_worker().read_next()
+        with span(WAIT, "data of another process"):
+            return self._require_worker().read_next()
 
     def _require_worker(self) -> AsynchronousWorker:
         assert self._worker is not None, "The AsynchronousDataAccessor was terminated: make a new one."

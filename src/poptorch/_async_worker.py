@@ -23,6 +23,7 @@ import torch.multiprocessing as multiprocessing
 from torch.utils import _pytree as pytree
 from torch.utils.data import Dataset, IterableDataset
 
+from openipu.trace import DATA, is_tracing, trace_iterator
 from poptorch._args_parser import prepare_types
 from poptorch._logging import logger
 from poptorch._ring_buffer import WHOLE, RingBuffer, Tag, share
@@ -154,7 +155,8 @@ class _Loader:
         size = self._job.rebatched_size
         waiting: list[torch.Tensor] = []
         spec = None
-        for element in _iterate(self._dataset):
+        elements = _iterate(self._dataset)
+        for element in trace_iterator(elements, DATA, "load") if is_tracing() else elements:
             leaves, spec = _flatten(element)
             if size is None:
                 yield leaves, WHOLE, spec

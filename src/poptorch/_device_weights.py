@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from openipu.run import Executable
+from openipu.trace import TRANSFER, span
 from poptorch._logging import logger
 from poptorch._weights import WeightOwner, find_owners
 from poptorch.errors import createPoptorchError
@@ -34,13 +35,15 @@ class DeviceWeights:
     def upload(self) -> None:
         """Host to device."""
         logger.debug("Writing weights from host to IPU memory")
-        self._executable.load_weights(self._parameters(), self._buffers())
+        with span(TRANSFER, "weights to the device"):
+            self._executable.load_weights(self._parameters(), self._buffers())
         self._uploaded = _list_versions(self._find_owners())
 
     def download(self) -> None:
         """Device to host."""
         logger.debug("Writing weights from IPU to host")
-        self._executable.read_weights(self._parameters(), self._buffers())
+        with span(TRANSFER, "weights to the host"):
+            self._executable.read_weights(self._parameters(), self._buffers())
 
     def upload_if_trained_elsewhere(self) -> bool:
         """Fetch what another executor trained of these weights since the last upload; says whether there was any."""

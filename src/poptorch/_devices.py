@@ -1,43 +1,49 @@
 """IPUs as executors see them: whether there are any, who holds which, and how long to wait for one.
 
-In: options and the IPUs that a program uses. Out: a lease, or `poptorch.Error`. IPUs are numbers here, shared by the
-executors of this process. OPENIPU_REPORT_HARDWARE=1 lets programs believe that 64 IPUs are installed.
+In: options and the IPUs that a program uses. Out: a lease of the virtual pod, or `poptorch.Error`. Where no pod is set
+up, programs get IPUs of their own. OPENIPU_REPORT_HARDWARE=1 lets programs believe that the pod's IPUs are installed,
+or 64 without one.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
-from openipu.machine.pool import LARGEST_LEASE, IpuPool, Lease
+from openipu.errors import PodError
+from openipu.pod import LARGEST_LEASE, Lease, Pod, find_pod
 from openipu.session import choose_system
 from poptorch._logging import TRACE, logger
-from poptorch.enums import ConnectionType
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options
 
 HARDWARE_VARIABLE = "OPENIPU_REPORT_HARDWARE"
+WAIT_VARIABLE = "POPTORCH_WAIT_FOR_IPU"
 INSTALLED_IPUS = 64
 _VERSIONS = {"ipu1": 1, "ipu2": 2, "ipu21": 21}
-_WAIT_SECONDS = 0.25
-
-_installed = IpuPool(INSTALLED_IPUS)
-_modelled = IpuPool()  # without hardware a program has a model of its own, unless it asks for an IPU by number
 
 
 def _reports_hardware() -> bool:
     return os.environ.get(HARDWARE_VARIABLE, "0") not in ("", "0")
 
 
+def _count_installed(pod: Pod) -> int | None:
+    """IPUs that there are for this process; None: as many as it asks for."""
+    if not pod.open:
+        return pod.partition.ipus
+    return INSTALLED_IPUS if _reports_hardware() else None
+
+
 def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
     """False: there is no IPU below. Models run all the same. OPENIPU_REPORT_HARDWARE=1 makes it True."""
-    return _reports_hardware() and num_ipus <= INSTALLED_IPUS
+    return _reports_hardware() and num_ipus <= (_count_installed(find_pod()) or 0)
 
 
 def ipuHardwareVersion() -> int:
     """The version of the modelled IPU if hardware is reported; else there is no hardware that could have one."""
     assert _reports_hardware(), "No IPU hardware available on this system"
-    return _VERSIONS[choose_system(None).target.architecture]
+    pod = find_pod()
+    system = choose_system(None) if pod.open else pod.description.system
+    return _VERSIONS[system.target.architecture]
 
 
 def count_ipus(options: Options, ipus_per_replica: int) -> int:
@@ -61,34 +67,35 @@ def count_ipus(options: Options, ipus_per_replica: int) -> int:
     return rounded
 
 
-def announce_device(options: Options, ipus: int) -> None:
+def announce_device(options: Options, ipus: int, lease: Lease | None) -> None:
     """Log the device that a program is compiled for. It need not be free yet."""
     if options.exists("use_model"):
         word = "Enabled" if options.use_model else "Disabled"
         logger.info("From the user configuration: Ipu model: %s", word)
-    if options.exists("ipu_id"):
-        first: int | None = options.ipu_id
-    else:
-        first = _pool().find(ipus) if options.connection_type == ConnectionType.Always else 0
-    logger.debug("Acquired %d IPU(s): running on device Id %s", ipus, first if first is not None else "none")
+    first = lease.first if lease is not None else options.get("ipu_id", 0)
+    logger.debug("Acquired %d IPU(s): running on device Id %s", ipus, first)
 
 
 def attach(options: Options, ipus: int) -> Lease:
     """Take IPUs, or wait for them if POPTORCH_WAIT_FOR_IPU says so."""
     first = options.get("ipu_id")
-    if first is None and not _reports_hardware():
-        return Lease(0, ipus)  # a model of its own
-    pool = _pool()
-    lease = pool.acquire(ipus, first)
-    while lease is None and os.environ.get("POPTORCH_WAIT_FOR_IPU", "0") not in ("", "0"):
-        logger.log(TRACE, "No IPU available, sleeping")
-        time.sleep(_WAIT_SECONDS)
-        lease = pool.acquire(ipus, first)
+    where = "" if first is None else f" with id {first}"
+    try:
+        pod = find_pod()
+
+        def try_once() -> Lease | None:
+            return pod.attach(ipus, first, program=options.get("model_name") or "", installed=_count_installed(pod))
+
+        waits = os.environ.get(WAIT_VARIABLE, "0") not in ("", "0")
+        lease = pod.wait(try_once, None, _log_waiting) if waits else try_once()
+        if lease is None:
+            rivals = pod.describe_rivals(ipus, first)
+    except PodError as error:
+        raise createPoptorchError(f"Failed to acquire {ipus} IPU(s){where}: {error}") from error
     if lease is None:
-        where = "" if first is None else f" with id {first}"
         raise createPoptorchError(
-            f"Failed to acquire {ipus} IPU(s){where}: another model of this process holds it. Call "
-            "detachFromDevice() or destroy() on that model first, or choose another IPU."
+            f"Failed to acquire {ipus} IPU(s){where}: {rivals}. Call detachFromDevice() or destroy() on that model "
+            f"first, choose another IPU, or set {WAIT_VARIABLE}=1 to wait."
         )
     logger.debug("Attached to device %d", lease.first)
     return lease
@@ -96,9 +103,8 @@ def attach(options: Options, ipus: int) -> Lease:
 
 def release(lease: Lease) -> None:
     """Give IPUs back."""
-    _installed.release(lease)
-    _modelled.release(lease)
+    lease.release()
 
 
-def _pool() -> IpuPool:
-    return _installed if _reports_hardware() else _modelled
+def _log_waiting() -> None:
+    logger.log(TRACE, "No IPU available, sleeping")

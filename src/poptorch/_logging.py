@@ -1,6 +1,7 @@
 """The logger `poptorch::python`: `[HH:MM:SS.mmm] [poptorch::python] [warning] message` on stderr.
 
-In: a level by name or number, from `setLogLevel` or from the environment variable POPTORCH_LOG_LEVEL.
+In: a level by name or number, from `setLogLevel` or from the environment variable POPTORCH_LOG_LEVEL; another place
+than stderr, from POPTORCH_LOG_DEST.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import logging
 import os
 import sys
 import time
+from typing import TextIO
+
+from openipu.log_levels import open_destination
 
 TRACE = 5  # below logging.DEBUG
 OFF = logging.CRITICAL + 10
@@ -45,15 +49,17 @@ class _Formatter(logging.Formatter):
         return line
 
 
-class _StderrHandler(logging.Handler):
-    """Writes to what `sys.stderr` is now, so that redirection works."""
+class _StreamHandler(logging.Handler):
+    """Writes to a file, or to what `sys.stderr` or `sys.stdout` is now, so that redirection works."""
 
-    def __init__(self) -> None:
+    def __init__(self, destination: TextIO | str) -> None:
         super().__init__()
+        self._destination = destination
         self.setFormatter(_Formatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr, flush=True)
+        named = isinstance(self._destination, str)
+        print(self.format(record), file=getattr(sys, self._destination) if named else self._destination, flush=True)
 
 
 def setLogLevel(level: str | int) -> None:
@@ -86,9 +92,13 @@ def warn_once(message: str) -> None:
 
 def _start() -> None:
     logging.addLevelName(TRACE, "TRACE")
-    if not any(isinstance(handler, _StderrHandler) for handler in logger.handlers):
-        logger.addHandler(_StderrHandler())
-    setLogLevel(os.environ.get("POPTORCH_LOG_LEVEL", "WARN"))
+    if not any(isinstance(handler, _StreamHandler) for handler in logger.handlers):
+        logger.addHandler(_StreamHandler(open_destination("POPTORCH_LOG_DEST")))
+    wished = os.environ.get("POPTORCH_LOG_LEVEL", "").strip() or "WARN"
+    try:
+        setLogLevel(int(wished) if wished.isdigit() else wished.upper())
+    except ValueError as error:
+        raise ValueError(f"The environment variable POPTORCH_LOG_LEVEL is {wished!r}. {error}") from None
 
 
 _start()

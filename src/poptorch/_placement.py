@@ -13,6 +13,7 @@ from torch import fx
 
 import openipu.graph as graph
 from openipu.graph import Phase, Program, RunOptions, note_of
+from poptorch._automatic import split_automatically
 from poptorch._blocks import OUTSIDE, BlockResolver
 from poptorch._devices import count_ipus
 from poptorch._logging import logger
@@ -21,7 +22,7 @@ from poptorch.enums import ConnectionType
 from poptorch.errors import COMPILER_ERROR, Error
 from poptorch.ops._overlap import settle_overlap
 from poptorch.options import Options
-from poptorch.strategies import ParallelPhasedExecution, _PhasedExecution
+from poptorch.strategies import AutomaticExecution, ParallelPhasedExecution, _PhasedExecution
 
 _LOCATION_NAMES = {
     graph.TensorRole.ACTIVATION: "location_activation",
@@ -39,10 +40,14 @@ def count_ipus_per_replica(program: Program) -> int:
 def settle_program(program: Program, options: RunOptions, wanted: Options, resolver: BlockResolver) -> RunOptions:
     """Check a captured program against its strategy; the options come back with what only the program can tell."""
     nodes = list(_walk_forward(program))
+    strategy = resolver.strategy
+    automatic = isinstance(strategy, AutomaticExecution)
+    if isinstance(strategy, AutomaticExecution):
+        options = split_automatically(program, options, wanted, strategy)
     _check_blocks(nodes)
     if wanted.connection_type != ConnectionType.Never:  # offline, nothing is reserved
         count_ipus(wanted, count_ipus_per_replica(program))
-    if options.strategy is graph.Strategy.PIPELINED:
+    if options.strategy is graph.Strategy.PIPELINED and not automatic:
         _check_stages(options, resolver.ipu_changes + 1)
     if logger.isEnabledFor(logging.DEBUG):
         _log_settings(nodes, options, resolver)

@@ -15,8 +15,9 @@ from torch.utils import _pytree as pytree
 
 from openipu import session
 from openipu.graph import Program, RunOptions
-from openipu.machine.pool import Lease
+from openipu.pod import Lease
 from openipu.run import RunResult
+from openipu.trace import COMPILE, RUN, TRANSFER, WAIT, is_tracing, mark_past, span
 from poptorch import _hooks
 from poptorch._args_parser import prepare_types
 from poptorch._binding import BoundInputs, bind_inputs, match_inputs, read_signature
@@ -30,6 +31,7 @@ from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs,
 from poptorch._inspection import Inspection
 from poptorch._logging import logger
 from poptorch._loss_scaling import FINAL_NAME, collect_scales, read_control
+from poptorch._misfit import advise_misfit
 from poptorch._modelled_system import choose_modelled_system
 from poptorch._outputs import build_outputs
 from poptorch._placement import count_ipus_per_replica, settle_program
@@ -119,16 +121,20 @@ class PoplarExecutor(Saving, Inspection):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the inputs of one call; the first call compiles it."""
         assert self._options.connection_type != ConnectionType.Never, OFFLINE
-        _refuse_processes(self._options)
         given = self._bind(args, kwargs)
         if self._compiled is None:
             self._compile(given)
+        with span(RUN, self._options.get("model_name") or ("training" if self._training else "inference")):
+            return self._run(given)
+
+    def _run(self, given: BoundInputs) -> Any:
         compiled, weights = self._require_compiled()
         assert self._compiled_inputs is not None
         given = match_inputs(self._compiled_inputs, given)
         if not self._attached:
             self.attachToDevice()
-        prepared = self._reader.read(given)
+        with span(TRANSFER, "inputs to the device"):
+            prepared = self._reader.read(given)
         with translate_errors():
             if self._optimizer:
                 self._optimizer.prepare_run()
@@ -137,6 +143,8 @@ class PoplarExecutor(Saving, Inspection):
             leaves = prepared.list_leaves()
             synthetic = uses_synthetic_data(self._options)
             result = compiled.executable.run(make_synthetic(leaves) if synthetic else leaves)
+        if is_tracing():
+            _trace_micro_batches(result)
         self._host_weights_stale = self._training
         self._result = RunResult((), {}, self._collect_taps(result), () if synthetic else result.times)
         if self._options.log_cycle_count:
@@ -171,6 +179,10 @@ class PoplarExecutor(Saving, Inspection):
         return bind_inputs(self._signature, args, kwargs)
 
     def _compile(self, given: BoundInputs) -> None:
+        with span(COMPILE, f"poptorch.{'training' if self._training else 'inference'}Model.modelCompilation"):
+            self._compile_now(given)
+
+    def _compile_now(self, given: BoundInputs) -> None:
         check_options({**self._options.toDict(), "execution_mode": number_execution_mode(self._options)})
         run_options = replace(
             build_run_options(self._options, self._training),
@@ -226,6 +238,7 @@ class PoplarExecutor(Saving, Inspection):
                 settle=settle,
                 cache_directory=choose_cache_directory(self._options),
                 program=self._restored_program,
+                advise=advise_misfit,
             )
 
     def _reserve(self, program: Program) -> None:
@@ -233,12 +246,13 @@ class PoplarExecutor(Saving, Inspection):
         if self._options.connection_type == ConnectionType.Never:
             return
         self._ipus = count_ipus(self._options, count_ipus_per_replica(program))
-        announce_device(self._options, self._ipus)
         if self._options.connection_type == ConnectionType.Always:
             self._take_lease()
+        announce_device(self._options, self._ipus, self._lease)
 
     def _take_lease(self) -> None:
-        self._lease = attach(self._options, self._ipus)
+        with span(WAIT, "attach to IPUs"):
+            self._lease = attach(self._options, self._ipus)
         self._give_back = weakref.finalize(self, release, self._lease)  # also when the executor is forgotten
 
     def _release(self) -> None:
@@ -354,12 +368,10 @@ class PoplarExecutor(Saving, Inspection):
         return self._compiled, self._weights
 
 
-def _refuse_processes(options: Options) -> None:
-    if options.Distributed.numProcesses > 1:
-        raise createPoptorchError(
-            f"This model is one of {options.Distributed.numProcesses} processes, and running in several processes is "
-            "not supported yet: use replicationFactor in one process, or Options.Distributed.disable()."
-        )
+def _trace_micro_batches(result: RunResult) -> None:
+    """Mark what the executable noted of its micro-batches. Those that ran as one have the same times."""
+    for entry in {entry.inputs_asked: entry for entry in result.times}.values():
+        mark_past(RUN, "micro-batch", entry.inputs_ready, entry.outputs_ready)
 
 
 def _forget_data(inputs: BoundInputs) -> BoundInputs:

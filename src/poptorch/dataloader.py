@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils.data import IterableDataset
 
+from openipu.trace import DATA, is_tracing, trace_iterator
 from poptorch._args_parser import prepare_types
 from poptorch._async_accessor import AsynchronousDataAccessor
 from poptorch._logging import logger
@@ -128,9 +129,10 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def __iter__(self) -> Any:
         if self._accessor is not None:
             return iter(self._accessor)
+        batches: Iterator[Any] = super().__iter__()
         if self._joined_batches > 1:
-            return _join_batches(super().__iter__(), self._joined_batches, self.rebatched_drop_last)
-        return super().__iter__()
+            batches = _join_batches(batches, self._joined_batches, self.rebatched_drop_last)
+        return trace_iterator(batches, DATA, "DataLoader: next batch") if is_tracing() else batches
 
     def terminate(self) -> None:
         """End the background process of the asynchronous modes; without effect in the others."""

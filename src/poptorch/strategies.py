@@ -122,6 +122,23 @@ class PipelinedExecution(_Strategy):
         return f"{type(self).__name__}({self.auto_stage!s})" if self.auto_stage is not None else super().__repr__()
 
 
+class AutomaticExecution(PipelinedExecution):
+    """Pipeline stages that openipu finds: those that fit the modelled system and are fastest. Blocks are not needed.
+
+    It also chooses recomputation, where optimizer state is kept, and the memory proportion of each IPU. The batch, the
+    gradient accumulation and the replicas stay as the options say. An addition: the original has no such strategy.
+    """
+
+    def __init__(self, ipus_per_replica: int | None = None) -> None:
+        super().__init__(AutoStage.AutoIncrement)
+        valid = ipus_per_replica is None or (type(ipus_per_replica) is int and ipus_per_replica >= 1)
+        assert valid, f"ipus_per_replica is a whole number of at least 1, or None, not {ipus_per_replica!r}"
+        self.ipus_per_replica = ipus_per_replica
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(ipus_per_replica={self.ipus_per_replica})"
+
+
 class ShardedExecution(PipelinedExecution):
     """Stages run one after the other."""
 

@@ -1,7 +1,19 @@
-"""Small models: one thread is quicker than waiting for the others."""
+"""Small models: one thread is quicker than waiting for the others. Warnings are shown, whatever others imported."""
+
+import logging
 
 import pytest
 import torch
+
+from poptorch._logging import logger
+
+
+@pytest.fixture(autouse=True)
+def _show_warnings():
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(autouse=True, scope="session")

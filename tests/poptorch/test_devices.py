@@ -17,7 +17,7 @@ def make_model(**settings):
 @pytest.fixture
 def hardware(monkeypatch):
     monkeypatch.setenv("OPENIPU_REPORT_HARDWARE", "1")
-    monkeypatch.setattr(_devices, "_installed", _devices.IpuPool(4))
+    monkeypatch.setattr(_devices, "INSTALLED_IPUS", 4)
 
 
 def test_there_is_no_hardware_unless_it_is_reported(monkeypatch):

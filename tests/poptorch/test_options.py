@@ -292,13 +292,20 @@ def test_values_that_do_not_go_together_are_a_poptorch_error():
         build_run_options(options, training=False)
 
 
-def test_several_processes_compile_and_do_not_run(tmp_path):
+def test_one_of_several_processes_compiles_and_infers_alone_but_cannot_train_alone(tmp_path, monkeypatch):
+    for name in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
     options = poptorch.Options().showCompilationProgressBar(False).enableExecutableCaching(str(tmp_path))
     options.Distributed.configureProcessId(0, 2)
-    model = poptorch.inferenceModel(torch.nn.Linear(2, 2), options)
+    layer = torch.nn.Linear(2, 2)
+    model = poptorch.inferenceModel(layer, options)
     model.compile(torch.ones(1, 2))
-    with pytest.raises(poptorch.Error, match=r"Distributed\.disable"):
-        model(torch.ones(1, 2))
+    assert model(torch.ones(1, 2)).shape == (1, 2)
+    loss = torch.nn.Sequential(layer, torch.nn.Flatten())
+    loss.forward = lambda x: poptorch.identity_loss(layer(x), reduction="mean")
+    training = poptorch.trainingModel(loss, options, poptorch.optim.SGD(layer.parameters(), lr=0.1))
+    with pytest.raises(poptorch.Error, match=r"one of 2 instances .* Start it with poprun"):
+        training(torch.ones(1, 2))
 
 
 def test_options_that_would_change_results_say_once_that_they_do_not(caplog):

@@ -7,7 +7,7 @@ exchange its engine between two runs; weights and state stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -41,6 +41,10 @@ class Engine(Protocol):
         """After each call: what the function returned as gradients, if it did."""
         ...
 
+    def list_gradients(self) -> Mapping[str, torch.Tensor]:
+        """What an update has accumulated, for the other instances to add theirs; a lane's number follows the name."""
+        ...
+
     def finish(self) -> None:
         """After the last micro-batch of an update."""
         ...
@@ -62,7 +66,8 @@ class InstantEngine:
     ) -> None:
         self.fold = fold
         self._lanes = lanes
-        self._accumulates = options.gradient_accumulation * options.replicas > fold
+        # Gradients that go to other instances first must be kept, too.
+        self._accumulates = options.gradient_accumulation * options.replicas > fold or options.instances > 1
         for lane in lanes.lanes:
             lane.build_updater(plan, program, self._accumulates)
             lane.bind(make_draft(), program.name, options, self._accumulates)
@@ -91,6 +96,13 @@ class InstantEngine:
         if self._returned:  # only where the update waits for all gradients, and nothing accumulates
             self._gradients = {name: values[index] for name, index in self._returned}
 
+    def list_gradients(self) -> Mapping[str, torch.Tensor]:
+        return {
+            name if number == 0 else f"{name}:{number}": tensor
+            for number, updater in enumerate(self._updaters)
+            for name, tensor in updater.accumulators.items()
+        }
+
     def finish(self) -> None:
         if not self._updaters:
             return
@@ -114,6 +126,7 @@ class CompiledEngine:
             for function in functions[1:]
             for entry in function.gradients
         }
+        self._gradients = gradients
         self._accumulators = list(gradients.values())
         self._function = functions[0].bind(memory, gradients)
         self._update = functions[1].bind(memory, gradients) if len(functions) > 1 else None
@@ -127,6 +140,9 @@ class CompiledEngine:
 
     def take_gradients(self, replica: int, values: Sequence[torch.Tensor]) -> None:
         pass  # they never leave the graph
+
+    def list_gradients(self) -> Mapping[str, torch.Tensor]:
+        return self._gradients
 
     def finish(self) -> None:
         if self._update is not None:

@@ -20,6 +20,7 @@ from openipu.graph.collection import pause_collection
 from openipu.run.batching import split_call
 from openipu.run.engines import Engine
 from openipu.run.host_memory import keep_pages
+from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.lanes import Lanes
 from openipu.run.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.micro import MicroFunction
@@ -28,6 +29,7 @@ from openipu.run.random_stream import RandomStream
 from openipu.run.rounded_updates import rounds_update
 from openipu.run.taps import UPDATED, TapCollector
 from openipu.run.tiers import Tiers
+from openipu.trace import WAIT, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Executable:
         self._entries = program.micro.inputs_of(InputKind.INPUT)
         self._needed = max((entry.index for entry in self._entries), default=-1) + 1
         self._results: tuple[MicroFunction, _Results] | None = None  # of the function that ran last
+        self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
+        self._has_news = False  # weights or state were written that other instances may not have
         self._tiers = Tiers(program, self._lanes, options, identity)
         if self._tiers.tier is Tier.INSTANT:
             with pause_collection():
@@ -103,6 +107,7 @@ class Executable:
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
         """Copy weights from the host to the device, and buffers to every replica."""
         self._lanes.load_weights(parameters, buffers)
+        self._has_news = True
 
     def read_weights(
         self, into_parameters: Mapping[str, torch.Tensor], into_buffers: Mapping[str, torch.Tensor]
@@ -129,6 +134,7 @@ class Executable:
                 for key, value in own.items():
                     memory.state[key].copy_(value)
         self._tiers.rebuild()
+        self._has_news = True
 
     def compile(self) -> Tier:
         """Make everything ready now instead of at the first run; says which tier that is."""
@@ -137,25 +143,28 @@ class Executable:
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
         self._lanes.first.memory.check_ready()
-        entries, needed = self._entries, self._needed
+        entries, needed, options = self._entries, self._needed, self.options
         if len(leaves) < needed:
             raise InputError(
                 f"{self.program.name} was compiled for at least {needed} inputs and got {len(leaves)}: "
                 "pass the same structure of arguments as at compilation."
             )
-        inputs = {entry.index: split_call(leaves[entry.index], entry, self.options) for entry in entries}
+        inputs = {entry.index: split_call(leaves[entry.index], entry, options) for entry in entries}
         engine = self._tiers.start()
+        if options.training and options.instances > 1:
+            with span(WAIT, "other instances"):
+                self._meet_instances()
         started = clock()
         with torch.no_grad():
             function = engine.function_of(0)
             seeded = any(entry.kind is InputKind.SEED for entry in function.arguments)
-            updates = self.options.device_iterations if self._rounds_update else 0
+            updates = options.device_iterations if self._rounds_update else 0
             if not function.random and not seeded and not updates:
                 result = self._run(engine, inputs, None, [])
             else:
                 with self._stream.use():
-                    seeds = self._stream.draw_seeds(self.options.micro_batches) if seeded else None
-                    update_seeds = self._stream.draw_seeds(updates).tolist() if updates else []
+                    seeds = self._draw_seeds(options) if seeded else None
+                    update_seeds = self._draw_update_seeds(updates)
                     result = self._run(engine, inputs, seeds, update_seeds)
         self._tiers.note_run(clock() - started)
         return result
@@ -210,11 +219,40 @@ class Executable:
                     collector.add(replica, one)
                 times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
             if within == steps - 1:
+                if self._group is not None:
+                    self._group.sum_gradients(engine.list_gradients())
                 engine.finish()
                 self._follow_gradients()
                 self._tap_updates(taps, iteration)
         joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
+
+    def _meet_instances(self) -> None:
+        """Before a call: all instances have the weights and the state that one of them was given."""
+        if self._group is None:
+            self._group = join_instances(self.options.instances)
+        source = self._group.find_source(self._has_news)
+        if source is not None:
+            with torch.no_grad():
+                self._group.share(self._lanes.list_tensors(), source)
+        self._has_news = False
+
+    def _draw_seeds(self, options: RunOptions) -> torch.Tensor:
+        """Of this instance's micro-batches. All instances draw for all, so that equal streams stay equal."""
+        if self._group is None:
+            return self._stream.draw_seeds(options.micro_batches)
+        return self._group.take_own(
+            self._stream.draw_seeds(options.micro_batches * options.instances), options.replicas
+        )
+
+    def _draw_update_seeds(self, updates: int) -> list[int]:
+        """All instances round an update alike."""
+        if not updates:
+            return []
+        seeds = self._stream.draw_seeds(updates)
+        if self._group is not None:
+            self._group.share([seeds], 0)
+        return seeds.tolist()
 
     @property
     def _rounds_update(self) -> bool:
@@ -227,6 +265,8 @@ class Executable:
                 lane.memory.update_seed.fill_(seed)
 
     def _follow_gradients(self) -> None:
+        if self.loss_scale is not None and self._group is not None:
+            self.loss_scale.gather(self._group)
         if self.loss_scale is not None and self.loss_scale.finish_update():
             for lane in self._lanes.lanes:
                 lane.memory.hyper[LOSS_SCALING].fill_(self.loss_scale.value)

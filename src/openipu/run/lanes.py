@@ -115,6 +115,14 @@ class Lanes:
             own[key] = tensor[lane.groups[parameter]] if parameter in lane.groups and tensor.dim() else tensor
         return own
 
+    def list_tensors(self) -> list[torch.Tensor]:
+        """Weights, buffers, state and hyper-parameters of all lanes, in an order that every instance has."""
+        found: list[torch.Tensor] = []
+        for lane in self.lanes:
+            for tensors in (lane.memory.parameters, *lane.memory.buffers, lane.memory.state, lane.memory.hyper):
+                found += [tensors[name] for name in sorted(tensors)]
+        return found
+
     def reduce_gradients(self) -> None:
         """Sum accumulated gradients over the lanes that share a parameter's value."""
         if len(self.lanes) == 1:

@@ -28,6 +28,7 @@ from openipu.numerics import FLOAT16
 from openipu.run.aliasing import find_viewed
 from openipu.run.draft import Draft
 from openipu.run.drawing import set_value
+from openipu.run.instances import InstanceGroup
 
 aten = torch.ops.aten
 
@@ -77,6 +78,11 @@ class LossScale:
             count = int(small)
             self._small += count
             self._large += self._elements - count
+
+    def gather(self, group: InstanceGroup) -> None:
+        """Count the gradients of all instances, so that all of them decide alike."""
+        if self._updates == 0:
+            self._small, self._large = group.sum_counts([self._small, self._large])
 
     def finish_update(self) -> bool:
         """After each update: says whether the factor has changed."""

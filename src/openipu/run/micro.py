@@ -67,7 +67,7 @@ def list_updated(program: Program) -> frozenset[str]:
 
 def weigh_micro_batch(options: RunOptions) -> float:
     """The weight of one micro-batch in the reduced gradient."""
-    batches = options.gradient_accumulation * options.replicas
+    batches = options.gradient_accumulation * options.replicas * options.instances
     return 1 / batches if options.reduction is Reduction.MEAN else 1.0
 
 

@@ -25,6 +25,7 @@ from openipu.run.native import NativeBuild, NativeJob, NativeProgram, NotCompile
 from openipu.run.recurrent import use_onednn
 from openipu.run.rounded_updates import plan_rounded_update, rounds_update
 from openipu.run.update_rules import plan_update
+from openipu.trace import COMPILE, mark_moment, span
 
 PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
 
@@ -109,7 +110,8 @@ class Tiers:
         try:
             if native is None:
                 job = self._write_job()
-                native = find_native(job.key) or NativeBuild(job, background=False).finish()
+                with span(COMPILE, "native code"):
+                    native = find_native(job.key) or NativeBuild(job, background=False).finish()
             self._bind_native(native)
         except Exception as error:  # whatever Inductor raises, the instant tier gives the same results
             _warn_not_compiled(self._program.name, error)
@@ -127,6 +129,8 @@ class Tiers:
     def _write_job(self) -> NativeJob:
         fold = self._choose_fold()
         calls = self._options.gradient_accumulation * self._options.replicas // fold
+        if self._options.training and self._options.instances > 1:
+            calls = max(calls, 2)  # gradients leave the graph before the update
         micro = self._draft(fold)
         units = draft_units(self._program, self._options, micro, weigh_micro_batch(self._options), max(calls, 1))
         return NativeJob.write(units, self._program.name, fold, self._key)
@@ -136,6 +140,7 @@ class Tiers:
             job = self._write_job()
             self._build = NativeBuild(job, background=True)
             _logger.info("%s is being compiled in the background.", self._program.name)
+            mark_moment(COMPILE, "native code: begun in another process")
         except NotCompiledError as error:
             _logger.debug("%s stays in the instant tier: %s.", self._program.name, error)
             self._patience = float("inf")
@@ -148,6 +153,7 @@ class Tiers:
             _logger.info("%s stays in the instant tier: %s.", self._program.name, error)
             self._patience = float("inf")
             return
+        mark_moment(COMPILE, "native code: taken over")
         self._times.clear()
 
     def _judge(self) -> None:
@@ -203,6 +209,7 @@ def _make_key(identity: str, options: RunOptions) -> str:
         "stochastic_rounding": options.stochastic_rounding,
         "half_overflow": options.half_overflow,
         "loss_scale_control": repr(options.loss_scale_control),
+        **({"instances": options.instances} if options.instances > 1 else {}),
     }
     return make_native_key(facts)
 

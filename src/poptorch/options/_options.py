@@ -11,7 +11,10 @@ from typing import Any
 
 import torch
 
+from openipu.engine_options import read_engine_environment
+from poptorch._logging import logger
 from poptorch.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
+from poptorch.errors import translate_errors
 from poptorch.options._groups import (
     _DistributedOptions,
     _JitOptions,
@@ -176,13 +179,21 @@ class Options(OptionsDict):
         return self
 
     def enableProfiling(self, profile_dir: str | None = None) -> Options:
-        """Write `profile.pop` of each program, in a directory of its own under `profile_dir`."""
+        """Write `profile.pop` of each program, in a directory of its own under `profile_dir`, else under this one."""
         self.checkIsFrozen()
-        engine = dict(self._popart.options.get("engineOptions", {}))
-        engine["autoReport.all"] = "true"
-        if profile_dir is not None:
-            engine["autoReport.directory"] = str(profile_dir)
-        self._popart.setEngineOptions(engine)
+        profiling = {
+            "debug.allowOutOfMemory": "true",
+            "autoReport.directory": str(profile_dir or "."),
+            "autoReport.all": "true",
+        }
+        with translate_errors():
+            overridden = [name for name in profiling if name in read_engine_environment()]
+        if overridden:
+            logger.warning(
+                "Profiling setting overridden by environment variable: %s of POPLAR_ENGINE_OPTIONS.",
+                ", ".join(overridden),
+            )
+        self._popart.setEngineOptions({**self._popart.options.get("engineOptions", {}), **profiling})
         return self
 
     def modelName(self, name: str) -> Options:

@@ -5,18 +5,17 @@ In: options and whether the model trains. Out: RunOptions, and the directory of 
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import openipu.graph as graph
+from openipu.engine_options import EngineOptions, read_engine_options
 from openipu.numerics import Overflow
 from poptorch._logging import logger
 from poptorch.enums import OutputMode, ReductionType
-from poptorch.errors import createPoptorchError, translate_errors
+from poptorch.errors import translate_errors
 from poptorch.options._memory import choose_locations, choose_recomputation
 from poptorch.options._options import Options
 
@@ -49,6 +48,7 @@ def build_run_options(options: Options, training: bool) -> graph.RunOptions:
     """One frozen RunOptions; values that cannot work together raise poptorch.Error."""
     values: dict[str, Any] = {field: options.get(name) for name, field in FIELDS.items() if options.exists(name)}
     values["training"] = training
+    values["instances"] = options.Distributed.numProcesses if training else 1  # inference has nothing to share
     values["taps"] = _list_taps(options, training)
     values["floating_point_exceptions"] = options.Precision.enable_floating_point_exceptions
     values["stochastic_rounding"] = options.Precision.enable_stochastic_rounding
@@ -74,10 +74,10 @@ def choose_half_overflow(options: Options) -> Overflow:
 
     With floating-point exceptions it stops the run in any case.
     """
-    wished = _read_engine_options(options).get("debug.nanOverflowMode")
+    wished = _read_engine_options(options).values.get("debug.nanOverflowMode")
     if wished is None:
         return DEFAULT_OVERFLOW
-    return Overflow.NAN if str(wished).lower() == "true" else Overflow.SATURATE
+    return Overflow.NAN if wished else Overflow.SATURATE
 
 
 def number_execution_mode(options: Options) -> int:
@@ -102,27 +102,14 @@ def _list_taps(options: Options, training: bool) -> tuple[graph.Tap, ...]:
 
 
 def choose_profile_directory(options: Options, training: bool) -> Path | None:
-    """Where `profile.pop` goes: the options' engine options, else POPLAR_ENGINE_OPTIONS; None when neither asks."""
+    """Where `profile.pop` goes: POPLAR_ENGINE_OPTIONS, else the options' engine options; None when neither asks."""
     engine = _read_engine_options(options)
-    wanted = ("autoReport.all", "autoReport.outputGraphProfile", "autoReport.outputExecutionProfile")
-    if not any(str(engine.get(name, "false")).lower() == "true" for name in wanted):
+    if not engine.wants_profile:
         return None
     name = options.get("model_name") or ("training" if training else "inference")
-    return Path(engine.get("autoReport.directory", ".")) / name
+    return engine.report_directory / name
 
 
-def _read_engine_options(options: Options) -> dict[str, Any]:
-    return {**_read_engine_environment(), **options._Popart.options.get("engineOptions", {})}
-
-
-def _read_engine_environment() -> dict[str, str]:
-    text = os.environ.get("POPLAR_ENGINE_OPTIONS")
-    if not text:
-        return {}
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise createPoptorchError(f"POPLAR_ENGINE_OPTIONS is not JSON ({error}): {text}") from error
-    if not isinstance(values, dict):
-        raise createPoptorchError(f"POPLAR_ENGINE_OPTIONS must be a JSON object, not {text}")
-    return values
+def _read_engine_options(options: Options) -> EngineOptions:
+    with translate_errors():
+        return read_engine_options(options._Popart.options.get("engineOptions", {}))

@@ -1,0 +1,68 @@
+"""Names of hosts, as poprun's users write them.
+
+In: `host0,host1`, `node[0-2,5]`, or a file with a name a line. Out: a list of names.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+from openipu.errors import OptionError
+
+_BRACKETS = re.compile(r"([^\[\],]*)\[([^\]]*)\]([^\[\],]*)$")
+
+
+def parse_hosts(text: str) -> list[str]:
+    """`"a,b[0-1]"` -> a, b0, b1."""
+    hosts: list[str] = []
+    for word in _split_outside_brackets(text):
+        match = _BRACKETS.fullmatch(word)
+        if match is None:
+            if not word or "[" in word or "]" in word:
+                raise OptionError(f"--host {text!r}: {word!r} is no host. Write host0,host1 or host[0-2,4].")
+            hosts.append(word)
+            continue
+        for part in match[2].split(","):
+            hosts += [f"{match[1]}{number}{match[3]}" for number in _expand_range(part, text)]
+    return hosts
+
+
+def read_host_file(path: Path) -> list[str]:
+    """One host a line; what follows the name, such as `slots=2`, and comments are left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise OptionError(f"Cannot read the host file {path}: {error.strerror}. Check the path.") from error
+    hosts = [line.split("#")[0].split()[0] for line in lines if line.split("#")[0].strip()]
+    if not hosts:
+        raise OptionError(f"The host file {path} names no host. Write one a line.")
+    return hosts
+
+
+def is_this_host(name: str) -> bool:
+    """Is it the machine that poprun runs on?"""
+    own = socket.gethostname()
+    return name in ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    words, depth = [""], 0
+    for letter in text:
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            words.append("")
+        else:
+            words[-1] += letter
+    return [word.strip() for word in words]
+
+
+def _expand_range(part: str, whole: str) -> list[str]:
+    """`"08-10"` -> 08, 09, 10."""
+    first, dash, last = part.strip().partition("-")
+    if not first.isdigit() or (dash and not last.isdigit()) or (dash and int(last) < int(first)):
+        raise OptionError(f"--host {whole!r}: {part!r} is no range. Write host[0-2,4], for example.")
+    if not dash:
+        return [first]
+    return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]

@@ -54,7 +54,10 @@ def test_one_hot_needs_the_number_of_classes(capture_inference, run_micro):
         capture_inference(lambda x: F.one_hot(x), x)
 
 
-def test_distributions_are_not_checked_while_tracing_and_are_afterwards(capture_inference, run_micro):
+def test_distributions_are_not_checked_while_tracing_and_are_afterwards(capture_inference, run_micro, monkeypatch):
+    # torch.compile turns the checks off for good in a process that has used it.
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
     def forward(x):
         return torch.distributions.Normal(x, 1.0).rsample(), torch.distributions.Bernoulli(x).sample()
 

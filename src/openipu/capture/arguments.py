@@ -60,25 +60,39 @@ def make_argument_twins(
         inputs.append(InputTwin(_name_leaf(path, names), index, twin))
         values.append(twin)
     new_args, new_kwargs = pytree.tree_unflatten(values, spec)
-    return ArgumentTwins(new_args, new_kwargs, tuple(inputs))
+    return ArgumentTwins(_leave_defaults(function, new_args), new_kwargs, tuple(inputs))
 
 
 def _name_positions(function: Callable[..., Any], count: int) -> list[str]:
     """What forward calls its positional arguments."""
     unnamed = [f"input_{index}" for index in range(count)]
-    function = unwrap_compiled(function)
-    target = function.forward if isinstance(function, nn.Module) else function
-    try:
-        parameters = list(inspect.signature(target).parameters.values())
-    except (TypeError, ValueError):  # a builtin, or something that hides its signature
-        return unnamed
     names = []
-    for parameter in parameters:
+    for parameter in _list_parameters(function):
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
         elif parameter.kind is parameter.VAR_POSITIONAL:
             names.extend(f"{parameter.name}_{index}" for index in range(count - len(names)))
     return (names + unnamed[len(names) :])[:count]
+
+
+def _list_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    function = unwrap_compiled(function)
+    target = function.forward if isinstance(function, nn.Module) else function
+    try:
+        return list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):  # a builtin, or something that hides its signature
+        return []
+
+
+def _leave_defaults(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without those at the end that are forward's defaults: a decorator around it may fill them in by name."""
+    parameters = _list_parameters(function)[: len(args)]
+    if len(parameters) < len(args) or any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return args
+    kept = len(args)
+    while kept and args[kept - 1] is parameters[kept - 1].default:
+        kept -= 1
+    return args[:kept]
 
 
 def _name_leaf(path: pytree.KeyPath, names: list[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -22,18 +23,25 @@ class Member:
     """One parameter with what its update reads, in the type that its update computes in."""
 
     index: int
-    parameter: torch.Tensor
     gradient: torch.Tensor
     state: Slots
     stored: torch.Tensor  # the parameter as it is kept
 
+    @cached_property
+    def parameter(self) -> torch.Tensor:
+        """The parameter to compute with. It is made when a rule first reads it: a copy need not live before that."""
+        return self.stored.to(choose_working_dtype(self.stored.dtype))
+
     def read(self, slot: str) -> torch.Tensor:
-        return self.state[slot].to(self.parameter.dtype)
+        return self.state[slot].to(choose_working_dtype(self.stored.dtype))
+
+    def keep(self, **state: torch.Tensor) -> dict[str, torch.Tensor]:
+        """New state, in the types that it is kept in."""
+        return {name: value.to(self.state[name].dtype) for name, value in state.items()}
 
     def finish(self, parameter: torch.Tensor, **state: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """New values, in the types that they are kept in."""
-        kept = {name: value.to(self.state[name].dtype) for name, value in state.items()}
-        return parameter.to(self.stored.dtype), kept
+        return parameter.to(self.stored.dtype), self.keep(**state)
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class GroupUpdate:
             gradient = self.gradients[index].to(dtype)
             if "maximize" in self.flags:
                 gradient = -gradient
-            yield Member(index, stored.to(dtype), gradient, self.slots[index], stored)
+            yield Member(index, gradient, self.slots[index], stored)
 
     def add_decay(self, member: Member) -> torch.Tensor:
         """The gradient with an L2 penalty's, where there is one."""
@@ -149,12 +157,15 @@ def update_adam(group: GroupUpdate) -> Updated:
     decay = 1 - hyper["lr"] * hyper["weight_decay"] if decoupled else None
     updated: Updated = []
     for member in group.visit():
-        parameter = member.parameter if decay is None else member.parameter * decay
         gradient = member.gradient if decoupled else group.add_decay(member)
         first, second, denominator = _advance_moments(group, member, gradient, corrections)
+        # State is rounded before the step is made, and the parameter read after it: of a large table few copies in
+        # float32 are alive at a time.
+        state = member.keep(**_collect_moments(first, second, corrections, member.index))
         step_size = hyper["lr"] if step_sizes is None else step_sizes[member.index]
-        parameter = parameter - first / denominator * step_size
-        updated.append(member.finish(parameter, **_collect_moments(first, second, corrections, member.index)))
+        step = first / denominator * step_size
+        parameter = member.parameter if decay is None else member.parameter * decay
+        updated.append((member.finish(parameter - step)[0], state))
     return updated
 
 

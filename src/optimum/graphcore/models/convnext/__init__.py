@@ -1,0 +1,5 @@
+"""Pipelined ConvNeXt."""
+
+from optimum.graphcore.models.convnext.modeling_convnext import PipelinedConvNextForImageClassification
+
+__all__ = ["PipelinedConvNextForImageClassification"]

@@ -1,0 +1,1 @@
+"""What the speech models share: masks of SpecAugment and the CTC loss, with static shapes."""

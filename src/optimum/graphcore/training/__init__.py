@@ -1,0 +1,1 @@
+"""What `IPUTrainer` is made of: programs, loaders, optimizers, the loop, evaluation, checkpoints."""

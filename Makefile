@@ -23,7 +23,7 @@ demo: $(READY) ## train a digit classifier as an IPU program and write a report
 	@ls demo-report/*/report.html
 
 test: $(READY) lint ## lint, types, layers and all tests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(READY) ## ruff, mypy and the layers of the pipeline
 	$(BIN)/ruff check .

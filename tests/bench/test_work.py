@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,7 +23,6 @@ from bench.work.process_figures import (
     read_peak_bytes,
     read_resident_bytes,
     reset_peak,
-    wait_until_idle,
 )
 from bench.work.steps import make_call_inputs, make_optimizer, make_step
 
@@ -105,10 +105,16 @@ def test_processor_time_of_descendants_is_seen():
 
 
 def test_waiting_ends_when_the_last_descendant_has_ended():
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1.2)"]) as process:
-        assert wait_until_idle(20, alone=True)
-        assert process.poll() == 0
-    assert not wait_until_idle(20, alone=True)
+    # In a process of its own: other tests may have left children to this one.
+    script = """
+import subprocess, sys
+from bench.work.process_figures import wait_until_idle
+with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1.2)"]) as process:
+    assert wait_until_idle(30, alone=True), "not seen"
+    assert process.poll() == 0, "not awaited"
+assert not wait_until_idle(30, alone=True), "nothing to wait for"
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2], timeout=100)
 
 
 def test_a_worker_that_fails_says_why(tmp_path):

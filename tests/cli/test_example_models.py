@@ -77,12 +77,13 @@ def test_every_op_of_the_models_has_a_rule(factories):
 def test_bert_large_is_captured_and_planned_quickly_and_in_little_memory():
     """From meta weights: below 15 s of this process's own time, below 1.5 GB."""
     script = (
-        "import resource, time, plan_models\n"
+        "import time, plan_models\n"
         "from openipu.jobs import run_job\n"
         "job = plan_models.bert_large_training()\n"
         "started = time.process_time()\n"
         "plan = run_job(job, 'bow-2000')\n"
-        "peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        # Not getrusage: its peak is inherited from the process that started this one.
+        "peak_kib = int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])\n"
         "print(time.process_time() - started, peak_kib, len(plan.ops), plan.fit.fits)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=EXAMPLES, capture_output=True, text=True, check=True)

@@ -52,7 +52,6 @@ def test_stages_run_on_ipus_of_their_own():
 
 
 _PLAN_TWENTY_BILLION = """
-import resource
 from openipu.explore.workloads import ModelSpec, Setup, plan_setup
 from openipu.explore.workloads.layers import Format
 from openipu.explore.workloads.programs import count_parameters
@@ -61,7 +60,8 @@ from openipu.machine import resolve_system
 sizes = (("d", 6144), ("heads", 64), ("layers", 44), ("rotary", 1), ("vocabulary", 50432))  # GPT-NeoX-20B
 spec = ModelSpec("decoder", Format.HALF, False, length=2048, details=sizes)
 plan = plan_setup(spec, Setup(1, stages=64, proportions=(0.2,)), resolve_system("bow-pod64"))
-print(count_parameters(spec), plan.ipus, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+peak_kib = int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+print(count_parameters(spec), plan.ipus, peak_kib)
 """
 
 

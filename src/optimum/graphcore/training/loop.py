@@ -33,6 +33,8 @@ logger = logging.get_logger(__name__)
 class TrainingMixin:
     """The part of a trainer that trains."""
 
+    _parameter_count: int | None = None
+
     training_model: Any
 
     def create_optimizer(self: Any, model: Any = None) -> Any:
@@ -132,6 +134,14 @@ class TrainingMixin:
         """One call of the program: forward, backward and update. The loss is the mean of those that come back."""
         loss: torch.Tensor = run_program(model, self._prepare_inputs(inputs))
         return loss.detach().float().mean()
+
+    def floating_point_ops(self: Any, inputs: dict[str, Any]) -> int:
+        """As in Transformers, with parameters counted once: asking for a weight's size brings all to the host."""
+        if not hasattr(self.model, "estimate_tokens"):
+            return 0
+        if self._parameter_count is None:
+            self._parameter_count = self.model.num_parameters(exclude_embeddings=True)
+        return 6 * int(self.model.estimate_tokens(inputs)) * int(self._parameter_count)
 
     def _run_epoch(
         self: Any,

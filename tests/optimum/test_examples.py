@@ -27,8 +27,12 @@ BARS = {  # a metric, and what it reaches: at least, or for a loss at most
     "text_classification": ("eval_accuracy", 0.9),
     "token_classification": ("eval_accuracy", 0.9),
     "translation": ("eval_right_words", 0.9),
-    "visual_question_answering": ("eval_accuracy", 0.65),  # 0.5 is a guess; it reaches 0.73
+    "visual_question_answering": ("eval_accuracy", 0.9),  # 0.75 without a look at the question
 }
+NOT_LEARNED = pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="it reaches 0.73: so small a model does not use the question yet"
+)
+CASES = [pytest.param(name, marks=NOT_LEARNED) if name == "visual_question_answering" else name for name in BARS]
 
 
 def load_example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -38,7 +42,7 @@ def load_example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module(name)
 
 
-@pytest.mark.parametrize("name", BARS)
+@pytest.mark.parametrize("name", CASES)
 def test_the_example_learns_its_task(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example = load_example(name, monkeypatch)
     metrics = example.main(["--output_dir", str(tmp_path), "--disable_tqdm", "True", "--report_to", "none"])

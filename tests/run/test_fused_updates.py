@@ -1,5 +1,6 @@
 """Rules for which PyTorch has one kernel use it, and compute what they say."""
 
+import dataclasses
 import math
 
 import pytest
@@ -42,11 +43,12 @@ class Net(nn.Module):
         return nn.functional.mse_loss(self.second(torch.tanh(self.first(x))), y)
 
 
-def capture(make_optimizer, dtype=torch.float32):
+def capture(make_optimizer, dtype=torch.float32, max_norm=None):
     torch.manual_seed(0)
     model, batch = Net(dtype), (torch.rand(4, 6, dtype=dtype), torch.rand(4, 3, dtype=dtype))
     optimizer = make_optimizer(model.parameters())
     spec = describe_optimizer(optimizer, {id(value): name for name, value in model.named_parameters()})
+    spec = dataclasses.replace(spec, max_grad_norm=max_norm)
     program = capture_program(model, batch, {}, training=True, optimizer=spec, name="net")
     return model, batch, optimizer, program, read_hyper_parameters(optimizer, spec)
 
@@ -65,13 +67,34 @@ def test_other_rules_are_not_mistaken_for_it(name):
     assert not any(functions.one_pass for functions in list_functions(capture(OTHERS[name])[3]))
 
 
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("Adam", "_fused_adam_"),
+        ("Adam with a penalty", "_fused_adam_"),
+        ("AdamW", "_fused_adamw_"),
+        ("momentum with a penalty", "_fused_sgd_"),
+    ],
+)
+def test_clipped_gradients_go_through_the_kernel_too(name, kernel, monkeypatch):
+    calls, original = [], getattr(torch, kernel)
+    monkeypatch.setattr(torch, kernel, lambda *args, **kwargs: (calls.append(args), original(*args, **kwargs)))
+    model, batch, _, program, values = capture(FUSED[name], max_norm=0.01)
+    executable = Executable(program, RunOptions(training=True))
+    executable.load_weights(dict(model.named_parameters()), {})
+    executable.set_hyper_parameters(values)
+    executable.run(batch)
+    assert len(calls) == 1, "the four parameters are small: one call updates them all"
+
+
 def test_half_precision_is_left_to_the_rule_itself():
     assert not any(functions.one_pass for functions in list_functions(capture(FUSED["Adam"], torch.float16)[3]))
 
 
+@pytest.mark.parametrize("max_norm", [None, 0.01, 1000.0], ids=["free", "clipped", "clipped without effect"])
 @pytest.mark.parametrize("name", [*FUSED, *OTHERS])
-def test_weights_are_those_of_eager_pytorch_after_many_steps(name):
-    model, batch, optimizer, program, values = capture({**FUSED, **OTHERS}[name])
+def test_weights_are_those_of_eager_pytorch_after_many_steps(name, max_norm):
+    model, batch, optimizer, program, values = capture({**FUSED, **OTHERS}[name], max_norm=max_norm)
     executable = Executable(program, RunOptions(training=True))
     executable.load_weights(dict(model.named_parameters()), {})
     executable.set_hyper_parameters(values)
@@ -79,6 +102,8 @@ def test_weights_are_those_of_eager_pytorch_after_many_steps(name):
         executable.run(batch)
         optimizer.zero_grad()
         model(*batch).backward()
+        if max_norm is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         optimizer.step()
     found = {key: torch.empty_like(value) for key, value in model.named_parameters()}
     executable.read_weights(found, {})

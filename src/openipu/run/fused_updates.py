@@ -2,8 +2,8 @@
 
 In: the contracted graph of an element-wise rule. Out: a function with the same arguments that runs PyTorch's fused
 kernel, one pass over memory, where the graph is what that kernel computes: Adam and AdamW, and SGD with momentum. The
-rule is recognised by its arithmetic, and the kernel's settings are computed from the rule's own numbers, so the
-results differ by rounding alone.
+gradient may be multiplied by a number first, as clipping does. The rule is recognised by its arithmetic, and the
+kernel's settings are computed from the rule's own numbers, so the results differ by rounding alone.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class _Adam:
     root: Any  # sqrt(1 - beta2 ** step)
     epsilon: Any
     step_size: Any
+    factor: Any  # of the gradient: 1 but for clipping
     penalty: Any  # L2: added to the gradient, times the parameter
     keep: Any  # decoupled decay: what the parameter is multiplied by first
 
@@ -49,6 +50,7 @@ class _Momentum:
     velocity: fx.Node
     momentum: Any
     learning_rate: Any
+    factor: Any
     penalty: Any
     nesterov: bool
 
@@ -56,10 +58,18 @@ class _Momentum:
 Update = Callable[..., None]
 
 
+@dataclass(frozen=True, eq=False)
+class FusedUpdate:
+    """A kernel that computes a rule."""
+
+    make: Callable[[Update], Update]  # the function that runs it, from the rule's own function
+    one_pass: bool  # all elements may be given at once; else in pieces that stay in the cache
+
+
 def find_fused_update(
     graph: fx.Graph, targets: Mapping[str, fx.Node], results: Mapping[str, fx.Node]
-) -> Callable[[Update], Update] | None:
-    """What makes the fused function from the plain one, or None. `targets` and `results` are values by role."""
+) -> FusedUpdate | None:
+    """The kernel for a rule, or None. `targets` and `results` are values by role."""
     values = [node.meta.get("val") for node in (*targets.values(), *results.values())]
     if any(not isinstance(value, torch.Tensor) or value.dtype is not torch.float32 for value in values):
         return None
@@ -69,8 +79,10 @@ def find_fused_update(
     # A target that is a converted argument has the place of that argument.
     places |= {node: places[node.all_input_nodes[0]] for node in targets.values() if node.op != "placeholder"}
     if adam is not None:
-        return lambda plain: _make_adam(adam, places, plain)
-    return None if momentum is None else lambda plain: _make_momentum(momentum, places, plain)
+        return FusedUpdate(lambda plain: _make_adam(adam, places, plain), adam.factor == 1.0)
+    if momentum is not None:
+        return FusedUpdate(lambda plain: _make_momentum(momentum, places, plain), momentum.factor == 1.0)
+    return None
 
 
 class _Reader:
@@ -99,9 +111,9 @@ class _Reader:
         if root is None or square is None or scaled is None or kept[0] is not self._parameter:
             return None
         gradient = average[1]
-        penalty = self._read_penalty(gradient)
+        terms = self._read_gradient(gradient)
         known = self._states.get(first) is average[0] and self._states.get(root[0]) is scaled[0]
-        if penalty is None or not known or square[1] is not gradient or square[2] is not gradient:
+        if terms is None or not known or square[1] is not gradient or square[2] is not gradient:
             return None
         assert self._parameter is not None
         assert self._gradient is not None
@@ -116,7 +128,8 @@ class _Reader:
             root=quotient[1],
             epsilon=sum_[1],
             step_size=step_size[0],
-            penalty=penalty,
+            factor=terms[0],
+            penalty=terms[1],
             keep=kept[1],
         )
 
@@ -126,8 +139,8 @@ class _Reader:
             return None
         ((velocity, old),) = self._states.items()
         sum_ = _take(velocity, aten.add.Tensor, 2, ("alpha",))
-        penalty = None if sum_ is None else self._read_penalty(sum_[0])
-        if sum_ is None or penalty is None or sum_[1] is not old:
+        terms = None if sum_ is None else self._read_gradient(sum_[0])
+        if sum_ is None or terms is None or sum_[1] is not old:
             return None
         ahead = _take(new[1], aten.add.Tensor, 2, ("alpha",))
         nesterov = new[1] is not velocity
@@ -135,16 +148,14 @@ class _Reader:
             return None
         assert self._parameter is not None
         assert self._gradient is not None
-        return _Momentum(self._parameter, self._gradient, old, sum_[2], new[2], penalty, nesterov)
+        return _Momentum(self._parameter, self._gradient, old, sum_[2], new[2], *terms, nesterov)
 
-    def _read_penalty(self, gradient: Any) -> Any:
-        """The factor of the parameter in the gradient that the rule uses: 0 where it is the gradient itself."""
-        if gradient is self._gradient and gradient is not None:
-            return 0.0
-        found = _take(gradient, aten.add.Tensor, 2, ("alpha",))
-        if found is None or found[0] is not self._gradient or found[1] is not self._parameter:
-            return None
-        return found[2]
+    def _read_gradient(self, used: Any) -> tuple[Any, Any] | None:
+        """The factors of the gradient and of the parameter in what the rule uses as its gradient."""
+        sum_ = _take(used, aten.add.Tensor, 2, ("alpha",)) or (used, self._parameter, 0.0)
+        scaled = _take(sum_[0], aten.mul.Tensor, 2) or (sum_[0], 1.0)
+        known = scaled[0] is self._gradient and sum_[1] is self._parameter
+        return (scaled[1], sum_[2]) if known and self._gradient is not None else None
 
 
 def _take(node: Any, target: Any, count: int, keywords: Collection[str] = ()) -> tuple[Any, ...] | None:
@@ -165,6 +176,7 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
             rule.root,
             rule.epsilon,
             rule.step_size,
+            rule.factor,
             rule.penalty,
             rule.keep,
         )
@@ -173,7 +185,9 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
     kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
 
     def update(*values: Any) -> None:
-        first_rest, keep, rest, root, epsilon, step_size, penalty, kept = (number.read(values) for number in numbers)
+        first_rest, keep, rest, root, epsilon, step_size, factor, penalty, kept = (
+            number.read(values) for number in numbers
+        )
         settings = solve_adam(first_rest, keep, rest, root, step_size)
         if settings is None or (decoupled and penalty) or (settings.learning_rate == 0 and kept != 1):
             plain(*values)
@@ -182,7 +196,7 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
         parameter, gradient, first, second = (values[place] for place in tensors)
         kernel(
             [parameter],
-            [gradient],
+            [gradient if factor == 1 else gradient * factor],
             [first],
             [second],
             [],
@@ -224,17 +238,17 @@ def solve_adam(first_rest: float, keep: float, rest: float, root: float, step_si
 
 def _make_momentum(rule: _Momentum, places: Mapping[fx.Node, int], plain: Update) -> Update:
     tensors = [places[node] for node in (rule.parameter, rule.gradient, rule.velocity)]
-    numbers = [_Number(value, places) for value in (rule.momentum, rule.learning_rate, rule.penalty)]
+    numbers = [_Number(value, places) for value in (rule.momentum, rule.learning_rate, rule.factor, rule.penalty)]
 
     def update(*values: Any) -> None:
-        momentum, learning_rate, penalty = (number.read(values) for number in numbers)
+        momentum, learning_rate, factor, penalty = (number.read(values) for number in numbers)
         if momentum == 0:  # the kernel then knows no velocity, and the rule still writes one
             plain(*values)
             return
         parameter, gradient, velocity = (values[place] for place in tensors)
         torch._fused_sgd_(
             [parameter],
-            [gradient],
+            [gradient if factor == 1 else gradient * factor],
             [velocity],
             weight_decay=penalty,
             momentum=momentum,

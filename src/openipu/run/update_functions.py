@@ -142,4 +142,4 @@ def _generate_elements(
     if fuse is None:
         return plain, False
     # What is converted on the way goes in pieces: the float32 copies are to stay in the cache.
-    return convert_around(fuse(plain), targets, wide), wide == targets
+    return convert_around(fuse.make(plain), targets, wide), fuse.one_pass and wide == targets

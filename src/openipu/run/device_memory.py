@@ -33,6 +33,7 @@ class DeviceMemory:
         for hyper in program.hyper_parameters:
             self.hyper.setdefault(hyper.key, torch.zeros(()))
         self.update_seed = torch.zeros((), dtype=torch.int32)  # of stochastic rounding in the next update
+        self._copies: dict[tuple[str, torch.dtype], torch.Tensor] = {}  # parameters in another number format
         self.weights_loaded = not self.parameters and not self.buffers[0]
         self.hyper_set = not self.hyper
 
@@ -43,7 +44,19 @@ class DeviceMemory:
         for replica in self.buffers:
             for name, target in replica.items():
                 target.copy_(_find(buffers, name, "buffer", target))
+        for (name, _), copy in self._copies.items():
+            copy.copy_(self.parameters[name])
         self.weights_loaded = True
+
+    @torch.no_grad()
+    def find_parameter(self, name: str, dtype: torch.dtype) -> torch.Tensor:
+        """A parameter as it is held; or, in another number format, a copy that follows newly loaded weights."""
+        held = self.parameters[name]
+        if held.dtype is dtype:
+            return held
+        if (name, dtype) not in self._copies:
+            self._copies[name, dtype] = reserve_zeros(held.shape, dtype).copy_(held)
+        return self._copies[name, dtype]
 
     @torch.no_grad()
     def read_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:

@@ -25,6 +25,7 @@ from openipu.run.passes import own_outputs, simplify
 from openipu.run.rounding import apply_number_options
 from openipu.run.taps import add_taps
 from openipu.run.updater import Updater, find_value
+from openipu.run.wide_weights import read_wide_weights
 
 aten = torch.ops.aten
 
@@ -54,6 +55,7 @@ def draft_micro(program: Program, options: RunOptions) -> Draft:
         add_statistics(draft, options.loss_scale_control)
     simplify(draft)
     apply_number_options(draft, options)
+    read_wide_weights(draft, program)
     own_outputs(draft)
     return draft
 

@@ -153,7 +153,7 @@ def find_value(entry: GraphInput, memory: DeviceMemory) -> torch.Tensor | None:
     """The device tensor behind a placeholder, where it is one that stays."""
     match entry.kind:
         case InputKind.PARAMETER:
-            return memory.parameters[entry.name]
+            return memory.find_parameter(entry.name, entry.dtype)
         case InputKind.STATE:
             return memory.state[entry.name]
         case InputKind.HYPER:

@@ -6,13 +6,23 @@ tensors are only read from and copied into, never kept.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 
 from openipu.errors import InputError, OptionError
 from openipu.graph import GraphInput, InputKind, Program, StateSlot
 from openipu.run.host_memory import reserve_zeros
+
+
+class Follower(Protocol):
+    """What holds weights in a form of its own."""
+
+    def refresh(self) -> None:
+        """Take over the weights that the device holds now."""
+        ...
 
 
 class DeviceMemory:
@@ -34,6 +44,7 @@ class DeviceMemory:
             self.hyper.setdefault(hyper.key, torch.zeros(()))
         self.update_seed = torch.zeros((), dtype=torch.int32)  # of stochastic rounding in the next update
         self._copies: dict[tuple[str, torch.dtype], torch.Tensor] = {}  # parameters in another number format
+        self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         self.weights_loaded = not self.parameters and not self.buffers[0]
         self.hyper_set = not self.hyper
 
@@ -46,7 +57,13 @@ class DeviceMemory:
                 target.copy_(_find(buffers, name, "buffer", target))
         for (name, _), copy in self._copies.items():
             copy.copy_(self.parameters[name])
+        for follower in list(self._followers):
+            follower.refresh()
         self.weights_loaded = True
+
+    def follow(self, follower: Follower) -> None:
+        """Let something know of newly loaded weights, for as long as it lives."""
+        self._followers.add(follower)
 
     @torch.no_grad()
     def find_parameter(self, name: str, dtype: torch.dtype) -> torch.Tensor:

@@ -21,7 +21,9 @@ from openipu.run.codegen import generate_function
 from openipu.run.device_memory import DeviceMemory
 from openipu.run.draft import Draft, draft_graph
 from openipu.run.loss_scale import add_statistics
+from openipu.run.packed_weights import pack_weights
 from openipu.run.passes import own_outputs, simplify
+from openipu.run.products import use_onednn_products
 from openipu.run.rounding import apply_number_options
 from openipu.run.taps import add_taps
 from openipu.run.updater import Updater, find_value
@@ -86,6 +88,10 @@ def build_micro(
         apply_updates(draft, updater.ready_buckets, frozenset(updater.late_gradients))
     if options.floating_point_exceptions:
         check_arithmetic(draft)  # last: the passes above read the operators' schemas
+    else:
+        if not options.training:
+            pack_weights(draft, memory)
+        use_onednn_products(draft)
     bound = dict(draft.bound)
     for entry in draft.inputs:
         value = find_value(entry, memory)

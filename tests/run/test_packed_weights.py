@@ -1,0 +1,115 @@
+"""Products of inference with large weights are oneDNN's, with weights that were packed when they were loaded."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch import nn
+
+from openipu.capture import capture_program
+from openipu.graph import InputKind, RunOptions
+from openipu.run import Executable, packed_weights
+from openipu.run.device_memory import DeviceMemory
+from openipu.run.micro import draft_micro
+from openipu.run.packed_weights import PackedProduct, pack_weights
+
+pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+aten = torch.ops.aten
+ROWS = torch.rand(16, 256, generator=torch.Generator().manual_seed(0))
+
+
+class Net(nn.Module):
+    """A weight as `nn.Linear` holds it, one as GPT-2 holds it, one without a bias, and a small one."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.plain = nn.Linear(256, 512), nn.Linear(320, 512, bias=False)
+        self.weight, self.bias = nn.Parameter(torch.randn(512, 320) / 16), nn.Parameter(torch.randn(320))
+        self.small = nn.Linear(512, 4)
+
+    def forward(self, rows):
+        hidden = torch.addmm(self.bias, torch.tanh(self.linear(rows)), self.weight)
+        return self.small(torch.tanh(self.plain(torch.tanh(hidden))))
+
+
+class Writer(nn.Module):
+    """Forward itself writes to its weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(512)[:256], requires_grad=False)
+
+    def forward(self, rows):
+        result = rows @ self.weight
+        self.weight.add_(1)
+        return result
+
+
+def make_net(seed=0, dtype=torch.float32):
+    torch.manual_seed(seed)
+    return Net().to(dtype).eval()
+
+
+def capture(model, rows=ROWS):
+    return capture_program(model, (rows,), {}, training=False, optimizer=None, name="net")
+
+
+def pack(model, rows=ROWS):
+    """The draft, packed, and the names of its operators."""
+    program = capture(model, rows)
+    draft = draft_micro(program, RunOptions())
+    pack_weights(draft, DeviceMemory(program, 1))
+    targets = [node.target for node in draft.graph.find_nodes(op="call_function", target=aten.addmm.default)]
+    packed = [node for node in draft.graph.nodes if isinstance(getattr(node.target, "__self__", None), PackedProduct)]
+    return draft, len(packed), len(targets)
+
+
+def test_large_weights_are_packed_and_small_ones_left_alone():
+    draft, packed, plain = pack(make_net())
+    assert (packed, plain) == (3, 1)
+    held = {entry.name for entry in draft.inputs if entry.kind is InputKind.PARAMETER}
+    assert held == {"bias", "linear.bias", "small.bias", "small.weight"}
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_few_rows_are_not_worth_it(count):
+    assert pack(make_net(), ROWS[:count])[1] == 0, f"{count} x 256 x 512 is below 2^21"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_results_follow_newly_loaded_weights(dtype):
+    executable = Executable(capture(make_net(0, dtype), ROWS.to(dtype)), RunOptions())
+    for seed in (0, 1):
+        model = make_net(seed, dtype)
+        executable.load_weights(dict(model.named_parameters()), {})
+        expected = model.float()(ROWS.to(dtype).float())
+        tolerance = 1e-5 if dtype is torch.float32 else 5e-3
+        found = executable.run([ROWS.to(dtype)]).outputs[0]
+        assert found.dtype is dtype
+        torch.testing.assert_close(found.float(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_weight_that_forward_writes_is_read_as_it_is():
+    model = Writer()
+    executable = Executable(capture(model), RunOptions())
+    executable.load_weights(dict(model.named_parameters()), {})
+    first, second = (executable.run([ROWS]).outputs[0] for _ in range(2))
+    torch.testing.assert_close(second - first, ROWS.sum(1, keepdim=True).expand(16, 512))
+
+
+def test_packing_stops_where_it_would_take_too_much_of_the_hosts_memory(monkeypatch):
+    monkeypatch.setattr(packed_weights, "_read_host_bytes", lambda: 8 * 4 * (256 * 512 + 512 * 320))
+    assert pack(make_net())[1:] == (2, 1), "an eighth of the host holds the first two weights"
+
+
+def test_nothing_is_kept_of_an_executable_that_is_gone():
+    program = capture(make_net())
+    memory = DeviceMemory(program, 1)
+    draft = draft_micro(program, RunOptions())
+    pack_weights(draft, memory)
+    assert len(memory._followers) == 3
+    del draft
+    gc.collect()
+    assert len(memory._followers) == 0

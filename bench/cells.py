@@ -57,10 +57,13 @@ INSTANT = Way("openipu instant", Kind.OPENIPU, tier="instant")
 COMPILED = Way("openipu compiled", Kind.OPENIPU, tier="compiled")
 CHOSEN = Way("openipu", Kind.OPENIPU)
 CHOSEN_FLOAT32 = Way("openipu float32", Kind.OPENIPU, precision="float32")
+INSTANT_FLOAT32 = Way("openipu instant float32", Kind.OPENIPU, tier="instant", precision="float32")
 
 # In the order of preparation: openipu's own choice compiles, compares both tiers and keeps its verdict. What it made is
 # then in the cache for the pinned tier; the other way round, the choice would find compiled code and no verdict.
-WAYS: dict[str, Way] = {way.name: way for way in (EAGER, COMPILE, INSTANT, CHOSEN, CHOSEN_FLOAT32, COMPILED)}
+WAYS: dict[str, Way] = {
+    way.name: way for way in (EAGER, COMPILE, INSTANT, INSTANT_FLOAT32, CHOSEN, CHOSEN_FLOAT32, COMPILED)
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Cell:
     def ways(self) -> tuple[Way, ...]:
         """The ways of the comparison. Half is compared with eager half and with our own float32."""
         if self.precision == "half":
-            return (EAGER, INSTANT, CHOSEN, CHOSEN_FLOAT32, COMPILED)
+            return (EAGER, INSTANT, INSTANT_FLOAT32, CHOSEN, CHOSEN_FLOAT32, COMPILED)
         return (EAGER, COMPILE, INSTANT, CHOSEN, COMPILED)
 
     @classmethod

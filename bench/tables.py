@@ -17,6 +17,7 @@ from bench.cells import (
     COMPILED,
     EAGER,
     INSTANT,
+    INSTANT_FLOAT32,
     Cell,
 )
 from bench.figures import Figures, compare_seconds
@@ -99,7 +100,8 @@ def make_speed_table(figures: Figures, name: str, title: str, variant: str) -> T
 def make_half_table(figures: Figures, name: str, title: str, variant: str) -> Table:
     """Half against eager half, and against our own float32."""
     ways = (INSTANT, COMPILED, CHOSEN)
-    headings = ("model", "eager half ms", *(way.name for way in ways), "openipu ms", "time over own float32")
+    columns = (*(way.name for way in ways), "instant: time over its float32", "openipu ms", "time over own float32")
+    headings = ("model", "eager half ms", *columns)
     table = Table(name, f"{title}: speed over eager half", headings)
     for model in figures.list_models(variant):
         cell = Cell.parse(f"{model}-{variant}")
@@ -108,6 +110,7 @@ def make_half_table(figures: Figures, name: str, title: str, variant: str) -> Ta
                 MODELS[model].title,
                 show_milliseconds(figures.find_seconds(cell, EAGER.name)),
                 *(show_speed(figures.find_speed(cell, way.name, EAGER.name)) for way in ways),
+                show_speed(figures.find_speed(cell, INSTANT_FLOAT32.name, INSTANT.name)),
                 show_milliseconds(figures.find_seconds(cell, CHOSEN.name)),
                 show_speed(figures.find_speed(cell, CHOSEN_FLOAT32.name, CHOSEN.name)),
             )

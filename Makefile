@@ -11,10 +11,10 @@ CONSTRAINTS := -c constraints.txt
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-plan docs wheel-test clean
+.PHONY: help demo test lint bench bench-plan docs wheel-test conformance-optimum clean
 
 help: ## what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## train a digit classifier as an IPU program and write a report
 	$(BIN)/openipu run --profile demo-report examples/poptorch_mnist.py
@@ -45,6 +45,9 @@ docs: $(DOCS_READY) ## run the examples of the documentation and build it into s
 
 wheel-test: $(READY) ## build the wheel, install it into a clean environment, and use it there
 	.ci/wheel-test $(BIN)/python
+
+conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTorch; OPENIPU_OPTIMUM_CHECKOUT names its checkout
+	$(BIN)/python tests/conformance/run_optimum.py --page
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) build dist site .cache demo-report .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info

@@ -14,6 +14,7 @@ from poptorch import _impl as _impl
 from poptorch import enums, optim, options, poptorch_core, profiling, strategies, testing
 from poptorch._args_parser import ICustomArgParser, registerCustomArgParser
 from poptorch._devices import ipuHardwareIsAvailable, ipuHardwareVersion
+from poptorch._distribution import provide_distribution
 from poptorch._hooks import registerPostCompileHook, registerPreCompileHook
 from poptorch._logging import logger, setLogLevel
 from poptorch._poplar_executor import PoplarExecutor
@@ -78,6 +79,7 @@ with translate_errors():
     start_tracing()  # if PVTI_OPTIONS asks for it
 
 __version__ = "3.4.0"  # the version of the interface that is implemented
+provide_distribution(__version__)
 
 
 def print(module: Any) -> None:

@@ -45,6 +45,7 @@ class DeviceOptimizer:
         self._adopt(optimizer)
         self._values = self._read(optimizer)
         self._compiled_values = self._values
+        self._compiled_sizes: list[int] = []
         self._device_values: IpuState = {}  # as a checkpoint names them
 
     @property
@@ -64,6 +65,7 @@ class DeviceOptimizer:
         accumulates = self._options.Training.gradient_accumulation * self._options.replication_factor > 1
         self._spec = self._values.describe(self._list_members(self._optimizer), accumulates)
         self._compiled_values = self._values
+        self._compiled_sizes = _list_sizes(self._optimizer)
         return self._spec
 
     def connect(self, executable: Executable) -> None:
@@ -155,7 +157,10 @@ class DeviceOptimizer:
     def _check_structure(self, optimizer: torch.optim.Optimizer, values: OptimizerValues) -> None:
         spec, variant = self._require_spec(), self._compiled_values.variant
         groups = [group.parameters for group in spec.groups]
-        if values.variant != variant or self._list_members(optimizer) != groups:
+        # The optimizer that was compiled holds for the same weights, even if a library has since made the model's
+        # parameters anew: those are loaded by name.
+        kept = optimizer is self._optimizer and _list_sizes(optimizer) == self._compiled_sizes
+        if values.variant != variant or not (kept or self._list_members(optimizer) == groups):
             what = f"is {values.variant}" if values.variant != variant else "has other parameters in its groups"
             raise createPoptorchError(
                 f"The new optimizer {what}, and the model was compiled for {variant} with groups of "
@@ -230,3 +235,7 @@ class DeviceOptimizer:
     def _require_spec(self) -> OptimizerSpec:
         assert self._spec is not None
         return self._spec
+
+
+def _list_sizes(optimizer: torch.optim.Optimizer) -> list[int]:
+    return [len(group["params"]) for group in optimizer.param_groups]

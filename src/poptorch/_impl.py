@@ -1,17 +1,30 @@
-"""Two names that libraries reach under `poptorch._impl`."""
+"""The names that libraries reach under `poptorch._impl`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from openipu.capture import is_capturing
+import torch
 
-__all__ = ["_restoreWrapperIfNecessary", "isDispatchTracing"]
+from openipu.capture import is_capturing
+from poptorch._weights import restore_wrapping, set_wrapping_aside
+
+__all__ = ["_restoreWrapperIfNecessary", "isDispatchTracing", "rewrapModelIfNecessary", "unwrapModelIfNecessary"]
 
 
 def isDispatchTracing() -> bool:
     """True while `forward` is being captured."""
     return is_capturing()
+
+
+def unwrapModelIfNecessary(model: torch.nn.Module) -> None:
+    """Make a model that `trainingModel` wrapped a plain one, so that parts of it can be wrapped otherwise."""
+    set_wrapping_aside(model)
+
+
+def rewrapModelIfNecessary(model: torch.nn.Module) -> None:
+    """Undo `unwrapModelIfNecessary`."""
+    restore_wrapping(model)
 
 
 def _restoreWrapperIfNecessary(value: Any) -> Any:

@@ -2,17 +2,18 @@
 
 In: a user's model and the executor that trains it. Out: the same model object, whose class is a generated
 `Poptorch<Class>`, and whose parameters and buffers ask the executor for fresh values on access. `unwrap_model` undoes
-it.
+it; `set_wrapping_aside` does so until `restore_wrapping`, for libraries that wrap parts of the model on their own.
 """
 
 from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import torch
 from torch import nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from poptorch.enums import CommGroupType, VariableRetrievalMode
 from poptorch.errors import createPoptorchError
@@ -21,6 +22,8 @@ ALREADY_WRAPPED = (
     "Model has already been wrapped in 'poptorch.trainingModel'. "
     "Call model.destroy() on the model to unwrap before wrapping again."
 )
+
+_SET_ASIDE = WeakIdKeyDictionary()  # model or tensor -> the generated class that it gets back
 
 
 class WeightOwner(Protocol):
@@ -147,6 +150,30 @@ def unwrap_model(model: Any) -> None:
     for tensor in (*model.parameters(), *model.buffers()):
         if isinstance(tensor, _SyncedTensor):
             tensor.__class__ = tensor._poptorch_plain  # type: ignore[assignment]
+    for each in (model, *model.parameters(), *model.buffers()):
+        _SET_ASIDE.pop(each, None)  # what was freed for good is not to come back
+
+
+def set_wrapping_aside(model: nn.Module) -> None:
+    """Give a model, its parameters and its buffers their own classes, with fresh values, until `restore_wrapping`."""
+    wrapped = [each for each in (model, *model.parameters(), *model.buffers()) if _is_generated(each)]
+    for each in wrapped:
+        type(each)._poptorch_owner.copyWeightsToHostIfNeeded()  # nobody will ask for it while they are plain
+    for each in wrapped:
+        _SET_ASIDE[each] = type(each)
+        each.__class__ = type(each)._poptorch_plain
+
+
+def restore_wrapping(model: nn.Module) -> None:
+    """Undo `set_wrapping_aside` for what is still part of the model."""
+    for each in (model, *model.parameters(), *model.buffers()):
+        generated = _SET_ASIDE.pop(each, None)
+        if generated is not None:
+            each.__class__ = generated
+
+
+def _is_generated(value: object) -> TypeGuard[Any]:
+    return isinstance(value, _SyncedTensor | _WrappedModel)
 
 
 def find_owners(tensors: Iterable[torch.Tensor]) -> list[WeightOwner]:

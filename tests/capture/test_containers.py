@@ -15,6 +15,23 @@ class Table(dict):
     pass
 
 
+@dataclass
+class Outputs(OrderedDict):
+    """One that answers to its keys as attributes, as outputs of Transformers do."""
+
+    loss: torch.Tensor | None = None
+    logits: torch.Tensor | None = None
+
+    def __post_init__(self):
+        for name in ("loss", "logits"):
+            if getattr(self, name) is not None:
+                self[name] = getattr(self, name)
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+
 class Row(list):
     pass
 
@@ -53,6 +70,13 @@ def test_containers_keep_their_class_and_order(capture_inference, make, expected
     found = rebuild(capture_inference(make, torch.ones(2)))
     assert type(found) is type(expected)
     assert found == expected
+
+
+def test_a_dictionary_with_attributes_has_new_values_under_both(capture_inference):
+    found = rebuild(capture_inference(lambda x: Outputs(logits=x), torch.ones(2)))
+    assert type(found) is Outputs
+    assert dict(found) == {"logits": 0.0}
+    assert (found.loss, found.logits) == (None, 0.0)
 
 
 def test_a_frozen_dataclass_comes_back(capture_inference):

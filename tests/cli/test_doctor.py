@@ -93,7 +93,7 @@ def test_a_cache_that_is_not_there_yet_is_fine(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("missing", "planned"),
     [
-        ("popart", "popart"),
+        ("popxl", "popxl"),
         ("tensorflow", "tensorflow.python.ipu"),
         ("popxl.ops", "popxl"),
         ("tensorflow.python.ipu.ops", "tensorflow.python.ipu"),

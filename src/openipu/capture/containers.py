@@ -88,8 +88,11 @@ def _fill(container: Any, keys: tuple[Any, ...], values: list[Any]) -> Any:
         made.__dict__.update(container.__dict__)
         return made
     if isinstance(container, dict):
+        attributes = getattr(container, "__dict__", {})
         for key, item in zip(keys, values, strict=True):
             dict.__setitem__(container, key, item)
+            if key in attributes:  # one that answers to `outputs.logits` as well as to `outputs["logits"]`
+                attributes[key] = item
     elif isinstance(container, list):
         list.__setitem__(container, slice(None), values)
     else:

@@ -13,10 +13,10 @@ PROVIDED: dict[str, str] = {
     "gcipuinfo": "devices, for monitors",
     "pva": "PopVision analysis library",
     "libpvti": "trace points of one's own",
+    "popart": "PopART's enumerations",
 }
 WAITING = ("lightning_graphcore",)  # imported before a script: they add themselves to another package when it comes
 PLANNED: dict[str, str] = {
-    "popart": "PopART",
     "popxl": "PopXL",
     "tensorflow.python.ipu": "TensorFlow for IPU",
 }

@@ -1,7 +1,8 @@
 """`custom_op`: an op that the user wrote for the IPU.
 
 What it computes here is a Python function, registered with `openipu.register_custom_op` under the same name, domain and
-version. Outside of a capture an op that is not registered gives zeros, as in PopTorch.
+version; those that came with PopTorch are there already. Outside of a capture an op that is not registered gives zeros,
+as in PopTorch.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 
 from openipu.capture import call_custom_op, find_custom_op, is_capturing
 from poptorch.errors import createPoptorchError
+from poptorch.ops._shipped import SHIPPED
 
 _LARGEST_FLOAT = torch.finfo(torch.float32).max
 
@@ -28,10 +30,13 @@ def custom_op(
     """Apply a custom op. `example_outputs` have the shapes and types of its outputs; their values do not matter."""
     given = dict(attributes or {})
     _check_attributes(given)
+    op = find_custom_op(name, domain, domain_version)
+    shipped = SHIPPED.get((name, domain, domain_version))
+    if op is None and shipped is not None:
+        return shipped(list(inputs), given)
     if is_capturing():
         _check_ranges(given)
         return call_custom_op(name, domain, domain_version, list(inputs), list(example_outputs), given)
-    op = find_custom_op(name, domain, domain_version)
     if op is not None:
         return op.run(list(inputs), given)
     return [torch.zeros_like(example) for example in example_outputs]

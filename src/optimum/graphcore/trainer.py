@@ -39,6 +39,8 @@ class IPUTrainer(LoaderMixin, TrainingMixin, EvaluationMixin, CheckpointMixin, T
     was passed, `opts` and `eval_opts` are the options of the programs.
     """
 
+    model: Any  # pipelined
+
     def __init__(
         self,
         model: nn.Module | None = None,
@@ -185,7 +187,7 @@ def _settle_config(ipu_config: IPUConfig | str | None, args: IPUTrainingArgument
         ipu_config = args.ipu_config_name
     if isinstance(ipu_config, str):
         ipu_config = IPUConfig.from_pretrained(ipu_config)
-    config = copy.deepcopy(ipu_config) if ipu_config is not None else IPUConfig()
+    config: IPUConfig = copy.deepcopy(ipu_config) if ipu_config is not None else IPUConfig()
     if args.n_ipu is not None:
         logger.warning("IPUTrainer is overwriting the replication factors: n_ipu=%d.", args.n_ipu)
         config = config.for_ipu_count(args.n_ipu)

@@ -26,11 +26,12 @@ from optimum.graphcore.generation.decoder_program import (
 from optimum.graphcore.generation.device_cache import (
     DeviceCache,
     KeyValueBuffers,
-    ShapeProbe,
+    PromptCache,
     TokenShape,
     UncachedCrossAttention,
 )
 from optimum.graphcore.generation.executors import CompiledProgram, fill_rows, sign_inputs, wrap_program
+from optimum.graphcore.generation.prompt_program import PromptProgram
 from optimum.graphcore.generation.settings import check_replication
 
 logger = logging.get_logger(__name__)
@@ -54,12 +55,29 @@ def compile_decoder(model: Any, call: DecoderCall, inputs: Tensors, cache: Devic
     programs, beams = model.generation_programs, 1 if cache is None else cache.num_beams
     give_up(programs.uncached if cache is None else programs.decoder, "decoder")
     step = build_step(model, call, 0 if cache is None else cache.tokens, beams)
+    if step.replicas == 1 and step.wrapper.cache is not None:  # a prompt that was read at once is written there
+        cached = [f"cache.{name}" for name, _ in step.wrapper.cache.named_buffers()]
+        held = call.held if model.generation_settings.use_encoder_output_buffer else {}
+        step.options.updatableNamedBuffers([*held, *cached])
     run = wrap_program(step.wrapper, step.options.deviceIterations(1), "DEBUG_RUN_DECODER_ON_CPU")
     made = CompiledProgram(run, sign_inputs(inputs | call.held), step.rows, step.tokens, step.replicas)
     if cache is None:
         programs.uncached = made
     else:
         programs.decoder = made
+    return made
+
+
+def compile_prompt(model: Any, call: DecoderCall, tokens: int) -> CompiledProgram:
+    """A program of the decoder for prompts of up to so many tokens."""
+    programs = model.generation_programs
+    give_up(programs.prompt, "prompt's program")
+    options = model.decoder_ipu_config.to_options(for_inference=True).deviceIterations(1)
+    options.showCompilationProgressBar(model.show_compilation_progress)
+    run = wrap_program(PromptProgram(model, call.constants), options, "DEBUG_RUN_DECODER_ON_CPU")
+    signature = sign_inputs(call.list_tokens(0, 1) | call.held)
+    made = CompiledProgram(run, signature, _choose_rows(model, call.rows, 1, 1), tokens, 1)
+    programs.prompt = made
     return made
 
 
@@ -130,7 +148,7 @@ def _encode_one_row(model: Any, call: DecoderCall) -> torch.Tensor | None:
 
 def _find_shapes(model: Any, call: DecoderCall, encoded: torch.Tensor | None) -> list[TokenShape]:
     """What each layer keeps of a token: seen on one token that runs on the host."""
-    probe = ShapeProbe()
+    probe = PromptCache()
     arguments: dict[str, Any] = {name: value[:1] for name, value in call.list_tokens(0, 1).items()}
     arguments["past_key_values"] = probe
     if encoded is not None:

@@ -69,6 +69,18 @@ class DecoderCall:
         """The same call without something that the encoder made."""
         return replace(self, held={key: value for key, value in self.held.items() if key != name})
 
+    def take_every(self, stride: int) -> DecoderCall:
+        """One row of each `stride` rows: where all beams of a text are the same, one of them."""
+        if stride == 1:
+            return self
+        return replace(
+            self,
+            tokens=self.tokens[::stride],
+            mask=None if self.mask is None else self.mask[::stride],
+            by_token={name: value[::stride] for name, value in self.by_token.items()},
+            held={name: value[::stride].contiguous() for name, value in self.held.items()},
+        )
+
     def list_tokens(self, first: int, length: int) -> Tensors:
         """What belongs to `length` tokens from `first` on; past the end, the last one is repeated."""
         found = {self.token_name: self.tokens, **self.by_token}

@@ -83,7 +83,7 @@ class DecoderWrapper(nn.Module):
             if self.cache is not None:
                 arguments["past_key_values"] = self.cache.open(step, beam_order, self._encoder_decoder)
             else:
-                around.enter_context(_keep_one_token(self.pipelined_model.get_output_embeddings(), step))
+                around.enter_context(keep_one_token(self.pipelined_model.get_output_embeddings(), step))
             for index, projection in enumerate(self._projections):
                 around.enter_context(_project_once(projection, self.get_buffer(f"cross_{index}"), step))
             # the model's own __call__ may lead back to this program
@@ -129,7 +129,7 @@ def _project_once(projection: nn.Module, kept: torch.Tensor, step: torch.Tensor)
 
 
 @contextmanager
-def _keep_one_token(head: nn.Module, step: torch.Tensor) -> Iterator[None]:
+def keep_one_token(head: nn.Module, step: torch.Tensor) -> Iterator[None]:
     """While this lasts, the vocabulary projection sees the token at `step` and no other."""
 
     def select(module: nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

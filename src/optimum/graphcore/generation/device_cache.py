@@ -38,6 +38,14 @@ class KeyValueBuffers(nn.Module):
             self.register_buffer(f"keys_{index}", keys, persistent=False)
             self.register_buffer(f"values_{index}", values, persistent=False)
 
+    def name_states(self, states: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """Keys and values of each layer, by the names of their buffers."""
+        return {
+            f"{kind}_{index}": tensor
+            for index, pair in enumerate(states)
+            for kind, tensor in zip(("keys", "values"), pair, strict=True)
+        }
+
     def open(self, step: torch.Tensor, beam_order: torch.Tensor | None, cross_attention: bool) -> Cache:
         """The cache that a model is given for the token at position `step`."""
         layers = [BufferLayer(self, index, step, beam_order) for index in range(self.number_of_layers)]
@@ -45,8 +53,12 @@ class KeyValueBuffers(nn.Module):
         return EncoderDecoderCache(own, UncachedCrossAttention()) if cross_attention else own
 
 
-class BufferLayer(StaticLayer):  # type: ignore[misc]
+class BufferLayer(StaticLayer):
     """One layer of `KeyValueBuffers`, as Transformers' attention modules use it."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    cumulative_length: Any  # a tensor, so that one program serves every step
 
     def __init__(
         self, buffers: KeyValueBuffers, index: int, step: torch.Tensor, beam_order: torch.Tensor | None
@@ -56,7 +68,7 @@ class BufferLayer(StaticLayer):  # type: ignore[misc]
         self.keys = buffers.get_buffer(f"keys_{index}")
         self.values = buffers.get_buffer(f"values_{index}")
         self.is_initialized = True
-        self.cumulative_length = step  # a tensor, so that one program serves every step
+        self.cumulative_length = step
         self._beam_order = beam_order
 
     def update(
@@ -72,7 +84,7 @@ class BufferLayer(StaticLayer):  # type: ignore[misc]
         return self.keys, self.values
 
 
-class UncachedCrossAttention(Cache):  # type: ignore[misc]
+class UncachedCrossAttention(Cache):
     """Keys and values of the encoder's output: made anew in each step, or kept by `CrossProjections`."""
 
     def __init__(self) -> None:
@@ -87,19 +99,17 @@ class UncachedCrossAttention(Cache):  # type: ignore[misc]
         return 0
 
 
-class ShapeProbe(Cache):  # type: ignore[misc]
-    """Tells what a model would keep, from one token that runs on the host."""
+class PromptCache(Cache):
+    """Keys and values of a prompt that is read from its first token on, as the model makes them."""
 
     def __init__(self) -> None:
         super().__init__(layers=[])
-        self.shapes: dict[int, TokenShape] = {}
+        self._made: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        self.shapes[layer_idx] = TokenShape(
-            key_states.shape[1], key_states.shape[-1], value_states.shape[-1], key_states.dtype
-        )
+        self._made[layer_idx] = key_states, value_states
         return key_states, value_states
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -111,12 +121,19 @@ class ShapeProbe(Cache):  # type: ignore[misc]
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
         return query_length, 0
 
+    def list_states(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Keys and values, (rows, heads, tokens, size) each, in the order of the layers."""
+        return [self._made[index] for index in sorted(self._made)]
+
     def list_shapes(self) -> list[TokenShape]:
-        """In the order of the layers."""
-        return [self.shapes[index] for index in sorted(self.shapes)]
+        """What the layers keep of one token."""
+        return [
+            TokenShape(keys.shape[1], keys.shape[-1], values.shape[-1], keys.dtype)
+            for keys, values in self.list_states()
+        ]
 
 
-class DeviceCache(Cache):  # type: ignore[misc]
+class DeviceCache(Cache):
     """What the host holds during `generate`: how many tokens the device has seen, and where each beam came from."""
 
     def __init__(self, tokens: int, num_beams: int = 1) -> None:

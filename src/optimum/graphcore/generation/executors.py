@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +42,11 @@ class CompiledProgram:
 
     def accepts(self, signature: Signature, rows: int, tokens: int) -> bool:
         return self.signature == signature and rows <= self.rows and tokens <= self.tokens
+
+    def detach(self) -> None:
+        """Leave the device to other programs."""
+        if isinstance(self.run, poptorch.PoplarExecutor) and self.run.isAttachedToDevice():
+            self.run.detachFromDevice()
 
     def destroy(self) -> None:
         if isinstance(self.run, poptorch.PoplarExecutor):
@@ -92,6 +97,7 @@ class GenerationPrograms:
 
     def __init__(self) -> None:
         self.encoder: CompiledProgram | None = None
+        self.prompt: CompiledProgram | None = None  # of several tokens, whose keys and values the decoder is handed
         self.decoder: CompiledProgram | None = None  # with a cache on the device
         self.uncached: CompiledProgram | None = None  # over all tokens in each step
         self.on_device: CompiledProgram | None = None  # several steps a call, the device chooses the tokens
@@ -103,29 +109,55 @@ class GenerationPrograms:
         return GenerationPrograms, ()
 
     def list_programs(self) -> list[CompiledProgram]:
-        return [
-            program for program in (self.encoder, self.decoder, self.uncached, self.on_device) if program is not None
-        ]
+        all_programs = (self.encoder, self.prompt, self.decoder, self.uncached, self.on_device)
+        return [program for program in all_programs if program is not None]
 
     def detach(self) -> None:
         """Leave the device to other models."""
         for program in self.list_programs():
-            if isinstance(program.run, poptorch.PoplarExecutor) and program.run.isAttachedToDevice():
-                program.run.detachFromDevice()
+            program.detach()
 
     def destroy(self) -> None:
         for program in self.list_programs():
             program.destroy()
-        self.encoder = self.decoder = self.uncached = self.on_device = None
+        self.encoder = self.prompt = self.decoder = self.uncached = self.on_device = None
 
 
 def write_buffers(program: CompiledProgram, values: Mapping[str, torch.Tensor]) -> None:
     """Write inputs that stay on the device for a whole sequence."""
-    module = program.run.model if isinstance(program.run, poptorch.PoplarExecutor) else program.run
-    wrapper = next(part for part in module.modules() if isinstance(part, DecoderWrapper))
+    wrapper = _find_wrapper(program)
     for name, value in values.items():
         wrapper.get_buffer(name).copy_(value)
-    if isinstance(program.run, poptorch.PoplarExecutor) and program.run.isCompiled():
-        if not program.run.isAttachedToDevice():
-            program.run.attachToDevice()
+    _upload_buffers(program)
+
+
+def write_prompt(program: CompiledProgram, states: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Write the keys and values of the first tokens of each row, for each layer."""
+    cache = _find_wrapper(program).cache
+    assert cache is not None
+    for name, value in fill_rows(cache.name_states(states), program.rows).items():
+        buffer = cache.get_buffer(name)
+        length = min(value.shape[2], buffer.shape[2])  # beyond are only tokens that filled up the prompt
+        buffer[:, :, :length].copy_(value[:, :, :length])
+    _upload_buffers(program)
+
+
+def write_sequences(program: CompiledProgram, tokens: torch.Tensor) -> None:
+    """Write the first tokens of each row to a program that chooses tokens itself; `write_prompt` uploads them."""
+    module = _find_module(program)
+    buffer = module.get_buffer(module.sequences_name)
+    buffer.reshape(len(tokens), -1)[:, : tokens.shape[1]].copy_(tokens)
+
+
+def _find_module(program: CompiledProgram) -> Any:
+    return program.run.model if isinstance(program.run, poptorch.PoplarExecutor) else program.run
+
+
+def _find_wrapper(program: CompiledProgram) -> DecoderWrapper:
+    return next(part for part in _find_module(program).modules() if isinstance(part, DecoderWrapper))
+
+
+def _upload_buffers(program: CompiledProgram) -> None:
+    """To the device, if the program is there; else they come with its weights."""
+    if isinstance(program.run, poptorch.PoplarExecutor) and program.run.isAttachedToDevice():
         program.run.copyNamedBuffersToDevice()

@@ -7,9 +7,9 @@ program of static shapes, which keeps the keys and values of seen tokens in buff
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from optimum.utils import logging
@@ -21,6 +21,7 @@ from transformers.modeling_outputs import BaseModelOutput, CausalLMOutputWithPas
 from optimum.graphcore.generation.decoder_call import DecoderCall
 from optimum.graphcore.generation.decoder_program import ENCODER_MASK
 from optimum.graphcore.generation.device_cache import DeviceCache
+from optimum.graphcore.generation.encoder_inputs import check_encoder_length, fill_encoder_inputs, select
 from optimum.graphcore.generation.executors import GenerationPrograms
 from optimum.graphcore.generation.on_device_search import search_on_device
 from optimum.graphcore.generation.running import run_decoder, run_encoder
@@ -39,7 +40,7 @@ def supports_kv_cache(pipelined_cls: Pipelined) -> Pipelined:
     return pipelined_cls
 
 
-class IPUGenerationMixin(GenerationMixin):  # type: ignore[misc]
+class IPUGenerationMixin(GenerationMixin):
     """To be named before the Transformers class, beside `PipelineMixin`."""
 
     _supported_generation_modes: ClassVar[list[GenerationMode]] = [
@@ -51,6 +52,12 @@ class IPUGenerationMixin(GenerationMixin):  # type: ignore[misc]
     cross_projection_names: ClassVar[tuple[str, ...]] = ()  # ends of paths: what projects the encoder's output
     encoder_reads_mask: ClassVar[bool] = True
     show_compilation_progress: bool = True  # a bar while the programs of `generate` are compiled
+
+    if TYPE_CHECKING:  # what the Transformers class and `PipelineMixin` have
+        config: Any
+        main_input_name: str
+        ipu_config: IPUConfig
+        parallelize: Callable[..., Any]
 
     _generation_settings: GenerationSettings | None = None  # None: not parallelized for generation
     encoder_ipu_config: IPUConfig
@@ -166,7 +173,7 @@ class IPUGenerationMixin(GenerationMixin):  # type: ignore[misc]
             )
         encoder_decoder = bool(self.config.is_encoder_decoder)
         if encoder_decoder and inputs.get("encoder_outputs") is None:
-            given = {self.main_input_name: inputs.pop(self.main_input_name)} | _select(inputs, ENCODER_MASK)
+            given = {self.main_input_name: inputs.pop(self.main_input_name)} | select(inputs, ENCODER_MASK)
             inputs["encoder_outputs"] = (self._encode(given),)
         logits = run_decoder(self, DecoderCall.read(inputs, encoder_decoder), cache)
         if encoder_decoder:
@@ -177,7 +184,9 @@ class IPUGenerationMixin(GenerationMixin):  # type: ignore[misc]
         """The encoder's last hidden states, or what a decoder with its own encoder reads instead."""
         if self.generation_settings.use_cond_encoder:
             return inputs[self.main_input_name]
-        return run_encoder(self, inputs)
+        states = run_encoder(self, inputs)
+        check_encoder_length(states.shape[1], self.generation_settings.encoder_max_length)
+        return states
 
     def _prepare_generation_config(self, *args: Any, **kwargs: Any) -> tuple[GenerationConfig, dict[str, Any]]:
         config, model_kwargs = super()._prepare_generation_config(*args, **kwargs)
@@ -222,7 +231,11 @@ class IPUGenerationMixin(GenerationMixin):  # type: ignore[misc]
                 inputs_tensor, model_kwargs, model_input_name, generation_config
             )
             return made
-        inputs = {model_input_name or self.main_input_name: inputs_tensor} | _select(model_kwargs, ENCODER_MASK)
+        name = model_input_name or self.main_input_name
+        inputs = {name: inputs_tensor} | select(model_kwargs, ENCODER_MASK)
+        if self.encoder_reads_mask:
+            inputs = fill_encoder_inputs(inputs, name, self.generation_settings.encoder_max_length)
+            model_kwargs |= select(inputs, ENCODER_MASK)
         model_kwargs["encoder_outputs"] = BaseModelOutput(last_hidden_state=self._encode(inputs))
         return model_kwargs
 
@@ -235,11 +248,6 @@ class IPUGenerationMixin(GenerationMixin):  # type: ignore[misc]
         if not self._answering or not self.generation_settings.on_device_generation_steps:
             return super()._beam_search(input_ids, *args, **kwargs)
         return search_on_device(self, input_ids, *args, **kwargs)
-
-
-def _select(inputs: Mapping[str, Any], name: str) -> dict[str, torch.Tensor]:
-    value = inputs.get(name)
-    return {} if value is None else {name: value}
 
 
 def _require(program: Any, name: str) -> Any:

@@ -18,6 +18,7 @@ from optimum.graphcore.generation.device_logits import DeviceProcessor
 class OnDeviceGreedySearch(nn.Module):
     """One device iteration: a token in, the next one out."""
 
+    sequences_name = "sequences"  # the buffer that a prompt is written to
     sequences: torch.Tensor  # (rows, tokens)
     finished: torch.Tensor  # (rows, 1)
 

@@ -39,6 +39,7 @@ class BeamRules:
 class OnDeviceBeamSearch(nn.Module):
     """One device iteration: the tokens of all beams in, the best continuations out."""
 
+    sequences_name = "running"  # the buffer that a prompt is written to
     running: torch.Tensor  # (texts, beams, tokens)
     running_scores: torch.Tensor
     finished: torch.Tensor

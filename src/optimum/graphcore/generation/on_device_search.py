@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
 from optimum.graphcore.generation.compiling import build_step, give_up
 from optimum.graphcore.generation.decoder_call import DecoderCall, Tensors
 from optimum.graphcore.generation.decoder_program import ENCODER_MASK, ENCODER_STATES, DecoderWrapper
+from optimum.graphcore.generation.device_cache import DeviceCache
 from optimum.graphcore.generation.device_logits import DeviceProcessor, build_device_processors
 from optimum.graphcore.generation.executors import (
     CompiledProgram,
@@ -25,9 +25,11 @@ from optimum.graphcore.generation.executors import (
     sign_inputs,
     wrap_program,
     write_buffers,
+    write_sequences,
 )
 from optimum.graphcore.generation.on_device import OnDeviceGreedySearch
 from optimum.graphcore.generation.on_device_beams import BeamRules, OnDeviceBeamSearch
+from optimum.graphcore.generation.prompts import count_tokens_at_once, read_prompt
 
 Results = tuple[torch.Tensor, ...]  # of one device iteration
 
@@ -46,25 +48,26 @@ def search_on_device(
     _check_request(generation_config, stopping_criteria, streamer)
     steps = model.generation_settings.on_device_generation_steps
     prompt, longest = input_ids.shape[1], stopping_criteria.max_length
-    calls = -(-(longest - 1) // steps)  # the token at the last position needs no step
+    tokens = longest - 1  # the one at the last position needs no step
     inputs = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **model_kwargs)
     inputs.pop("past_key_values", None)
     call = DecoderCall.read(inputs, bool(model.config.is_encoder_decoder))
     if not model.encoder_reads_mask:
         call = call.without(ENCODER_MASK)
-    timeline = _fill_timeline(call, calls * steps)
-    program = _find_program(model, call, timeline, calls * steps, logits_processor, generation_config)
+    timeline = _fill_timeline(call, tokens)
+    program = _find_program(model, call, timeline, tokens, logits_processor, generation_config)
     if model.generation_settings.use_encoder_output_buffer:
         write_buffers(program, fill_rows(call.held, program.rows))
+    start = _read_prompt(model, call, program)
     results = (
         result
-        for first in range(0, calls * steps, steps)
-        for result in _run_steps(model, program, call, timeline, first, steps, prompt)
+        for first in range(start, tokens, steps)
+        for result in _run_steps(model, program, call, timeline, first, steps)
     )
     if (generation_config.num_beams or 1) > 1:
-        return _read_beams(results, prompt, call.rows, generation_config).to(input_ids.dtype)
+        return _read_beams(results, start, prompt, call.rows, generation_config).to(input_ids.dtype)
     sequences = input_ids
-    for position, (chosen,) in enumerate(results):
+    for position, (chosen,) in enumerate(results, start):
         if position >= prompt - 1:
             sequences = torch.cat([sequences, chosen[: call.rows].to(input_ids.dtype)], dim=1)
             if stopping_criteria(sequences, ()).all() or _all_ended(sequences[:, prompt:], generation_config):
@@ -72,10 +75,23 @@ def search_on_device(
     return sequences
 
 
-def _read_beams(results: Iterator[Results], prompt: int, rows: int, config: GenerationConfig) -> torch.Tensor:
+def _read_prompt(model: Any, call: DecoderCall, program: CompiledProgram) -> int:
+    """Read the tokens of the prompt that are read at once, and return the position to go on from: their last one."""
+    cache = DeviceCache(program.tokens, program.num_beams)
+    count = count_tokens_at_once(model, cache, call.tokens.shape[1])
+    if not count or model.generation_settings.use_cross_cache:  # the first step makes what is kept of the encoder
+        return 0
+    write_sequences(program, fill_rows({"tokens": call.tokens[:, :count]}, program.rows)["tokens"])
+    read_prompt(model, call, cache, count, program)
+    return count - 1
+
+
+def _read_beams(
+    results: Iterator[Results], start: int, prompt: int, rows: int, config: GenerationConfig
+) -> torch.Tensor:
     """The finished sequences of the first step after which nothing is to be gained."""
     texts = rows // config.num_beams
-    for position, result in enumerate(results):
+    for position, result in enumerate(results, start):
         if position < prompt - 1:
             continue
         sequences, lengths, may_improve, is_finished, ends = (part[:texts] for part in result)
@@ -135,9 +151,11 @@ def _find_program(
     step = build_step(model, call, tokens, config.num_beams or 1)
     own_rows = step.rows // step.replicas
     module = _build_search(step.wrapper, call, own_rows, tokens + 1, build_device_processors(processors), config)
-    held = [f"step_program.{name}" for name in call.held]
-    if model.generation_settings.use_encoder_output_buffer:
-        step.options.updatableNamedBuffers(held)
+    if step.replicas == 1:
+        held = call.held if model.generation_settings.use_encoder_output_buffer else {}
+        assert step.wrapper.cache is not None
+        inner = [*held, *(f"cache.{name}" for name, _ in step.wrapper.cache.named_buffers())]
+        step.options.updatableNamedBuffers([*(f"step_program.{name}" for name in inner), module.sequences_name])
     run = wrap_program(module, step.options.deviceIterations(steps), "DEBUG_RUN_DECODER_ON_CPU")
     made = CompiledProgram(run, signature, step.rows, tokens, step.replicas, search, config.num_beams or 1)
     programs.on_device = made
@@ -161,7 +179,7 @@ def _build_search(
     length: int,
     processors: list[DeviceProcessor],
     config: GenerationConfig,
-) -> nn.Module:
+) -> OnDeviceGreedySearch | OnDeviceBeamSearch:
     rules = _read_rules(config)
     if rules.num_beams > 1:
         return OnDeviceBeamSearch(wrapper, call.token_name, rows, length, rules, processors)
@@ -169,11 +187,12 @@ def _build_search(
 
 
 def _run_steps(
-    model: Any, program: CompiledProgram, call: DecoderCall, timeline: Tensors, first: int, steps: int, prompt: int
+    model: Any, program: CompiledProgram, call: DecoderCall, timeline: Tensors, first: int, steps: int
 ) -> Iterator[Results]:
-    """What the program returns for each position from `first` on."""
+    """What the program returns for each position from `first` on. What is left of a call repeats the last position."""
+    prompt, end = call.tokens.shape[1], timeline[call.token_name].shape[1]
     by_step = []
-    for position in range(first, first + steps):
+    for position in (min(first + offset, end - 1) for offset in range(steps)):
         inputs = {name: value[:, position : position + 1] for name, value in timeline.items()}
         inputs |= call.fill_mask(program.tokens)
         if not model.generation_settings.use_encoder_output_buffer:

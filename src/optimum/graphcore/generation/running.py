@@ -1,7 +1,8 @@
 """Calls of a generating model, run as steps of static shapes.
 
-In: a model and a sorted call. Out: the logits of the last token of each row. A prompt goes through the same program as
-every other token, one position after the other; where keys and values are not kept, each step runs over all tokens.
+In: a model and a sorted call. Out: the logits of the last token of each row. A prompt is read at once where it pays
+(`prompts.py`), and goes through the program of single steps otherwise; where keys and values are not kept, each step
+runs over all tokens.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from optimum.graphcore.generation.decoder_call import DecoderCall, Tensors
 from optimum.graphcore.generation.decoder_program import ENCODER_MASK, ENCODER_STATES
 from optimum.graphcore.generation.device_cache import DeviceCache
 from optimum.graphcore.generation.executors import CompiledProgram, fill_rows, report_into, sign_inputs, write_buffers
+from optimum.graphcore.generation.prompts import count_tokens_at_once, read_prompt
 
 
 def run_encoder(model: Any, inputs: Tensors) -> torch.Tensor:
@@ -43,23 +45,50 @@ def run_decoder(model: Any, call: DecoderCall, cache: DeviceCache | None) -> tor
             f"{cache.length} tokens are on the device and {count} more come, but its cache holds {cache.tokens}. "
             "Raise max_length."
         )
-    for position in range(count):
+    at_once = count_tokens_at_once(model, cache, count)
+    if at_once:
+        logits = _read_prompt(model, call, cache, at_once)
+    for position in range(at_once, count):
         logits = _run_step(model, call, call.list_tokens(position, 1), cache.length, cache)
         cache.length += 1
     return logits
 
 
+def _read_prompt(model: Any, call: DecoderCall, cache: DeviceCache, count: int) -> torch.Tensor:
+    inputs = call.list_tokens(0, 1)
+    program = _find_program(model, call, _order_beams(call, inputs, cache), 0, cache)
+    logits = read_prompt(model, call, cache, count, program)
+    if model.generation_settings.use_cross_cache:  # the first step makes what is kept of the encoder's output
+        _run_step(model, call, inputs, 0, cache)
+    return logits
+
+
+def _order_beams(call: DecoderCall, inputs: Tensors, cache: DeviceCache | None) -> Tensors:
+    """The inputs of a step, with the row that each row goes on from."""
+    if cache is None or cache.num_beams == 1:
+        return inputs
+    order = cache.take_beam_order()
+    return {**inputs, "beam_order": torch.arange(call.rows) if order is None else order.long()}
+
+
+def _find_program(
+    model: Any, call: DecoderCall, inputs: Tensors, step: int, cache: DeviceCache | None
+) -> CompiledProgram:
+    """The program of one step; only the first step of a sequence may need another one than there is."""
+    signature = sign_inputs(inputs | call.held)
+    found: CompiledProgram | None
+    found = model.generation_programs.uncached if cache is None else model.generation_programs.decoder
+    if found is not None and found.accepts(signature, call.rows, 0 if cache is None else cache.tokens):
+        return found
+    if cache is not None and step:
+        raise ValueError("The inputs of `generate` changed their shapes between two tokens of a sequence.")
+    return compile_decoder(model, call, inputs, cache)
+
+
 def _run_step(model: Any, call: DecoderCall, inputs: Tensors, step: int, cache: DeviceCache | None) -> torch.Tensor:
     settings = model.generation_settings
-    if cache is not None and cache.num_beams > 1:
-        order = cache.take_beam_order()
-        inputs["beam_order"] = torch.arange(call.rows) if order is None else order.long()
-    signature = sign_inputs(inputs | call.held)
-    program = model.generation_programs.uncached if cache is None else model.generation_programs.decoder
-    if program is None or not program.accepts(signature, call.rows, 0 if cache is None else cache.tokens):
-        if cache is not None and step:
-            raise ValueError("The inputs of `generate` changed their shapes between two tokens of a sequence.")
-        program = compile_decoder(model, call, inputs, cache)
+    inputs = _order_beams(call, inputs, cache)
+    program = _find_program(model, call, inputs, step, cache)
     if settings.use_encoder_output_buffer:
         _hold(program, call)
     else:

@@ -21,7 +21,8 @@ class GenerationSettings:
     batch_size: int | None = None
     max_length: int | None = None
     num_beams: int | None = None
-    encoder_max_length: int | None = None  # known to old scripts; the length of the encoder's inputs is what counts
+    prompt_length: int | None = None  # tokens of a prompt that are read at once; 0: one after the other
+    encoder_max_length: int | None = None  # shorter inputs of the encoder are filled up; None: the inputs decide
     use_encoder_output_buffer: bool = False  # the encoder's output is written to the decoder once a sequence
     use_cond_encoder: bool = False  # the encoder is part of the decoder's program, run in its first step
     on_device_generation_steps: int = 0  # tokens chosen by the device itself between two calls; 0: the host chooses
@@ -41,8 +42,9 @@ class GenerationSettings:
                 "Attention is serialized along one dimension: set only one of `batch_serialization_factor` and "
                 "`sequence_serialization_factor` to more than 1."
             )
-        if self.on_device_generation_steps < 0:
-            raise ValueError(f"`on_device_generation_steps` is at least 0, not {self.on_device_generation_steps}.")
+        for name in ("on_device_generation_steps", "prompt_length"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"`{name}` is at least 0, not {getattr(self, name)}.")
         if self.on_device_generation_steps and not self.use_cache:
             raise ValueError(
                 "`on_device_generation_steps` needs the tokens that were seen on the device: pass `use_cache=True`."

@@ -17,7 +17,8 @@ from transformers.models.bert.modeling_bert import eager_attention_forward
 
 def project_together(hidden_states: torch.Tensor, projections: Sequence[nn.Linear]) -> list[torch.Tensor]:
     """Several linear layers on the same input, as one product with their weights side by side."""
-    weight = torch.cat([layer.weight for layer in projections])
+    weights: list[torch.Tensor] = [layer.weight for layer in projections]
+    weight = torch.cat(weights)
     biases = [layer.bias for layer in projections]
     given = [bias for bias in biases if bias is not None]
     assert len(given) in (0, len(biases)), "either all projections have a bias, or none"

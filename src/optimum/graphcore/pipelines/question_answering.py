@@ -20,9 +20,10 @@ Example = dict[str, str]  # question, context
 _NOT_FOR_MODEL = ("offset_mapping", "special_tokens_mask", "overflow_to_sample_mapping")
 
 
-class QuestionAnsweringPipeline(ChunkPipeline):  # type: ignore[misc]
+class QuestionAnsweringPipeline(ChunkPipeline):
     """Returns {"score": …, "start": …, "end": …, "answer": …}, or a list of them with `top_k` or several questions."""
 
+    tokenizer: Any
     default_input_names = "question,context"
     _load_processor = False
     _load_image_processor = False

@@ -16,9 +16,10 @@ from optimum.graphcore.pipelines.ipu_pipeline import IPUPipelineMixin
 logger = logging.get_logger(__name__)
 
 
-class Text2TextGenerationPipeline(Pipeline):  # type: ignore[misc]
+class Text2TextGenerationPipeline(Pipeline):
     """Returns [{"generated_text": …}], or with `return_tensors` [{"generated_token_ids": …}]."""
 
+    tokenizer: Any
     return_name = "generated"
     _pipeline_calls_generate = True
     _load_processor = False

@@ -18,6 +18,8 @@ _FOR_TOKENIZER = ("padding", "max_length")
 class IPUZeroShotClassificationPipeline(IPUPipelineMixin, ZeroShotClassificationPipeline):  # type: ignore[misc]
     """As in Transformers, with `padding` and `max_length`. Where a pair is too long the text is cut, not the label."""
 
+    tokenizer: Any
+
     def _sanitize_parameters(self, **kwargs: Any) -> Any:
         if kwargs.get("multi_class") is not None:  # the name of earlier releases
             kwargs["multi_label"] = kwargs["multi_class"]

@@ -20,6 +20,7 @@ from transformers.optimization import GreedyLR
 from transformers.trainer_utils import TrainOutput, has_length
 
 import poptorch
+from optimum.graphcore.training.item_counts import add_item_counts
 from optimum.graphcore.training.loaders import NO_SAMPLE, EpochSampler, prepare_inputs
 from optimum.graphcore.training.optimizers import choose_optimizer, convert_optimizer, group_parameters
 from optimum.graphcore.training.programs import compile_program, read_plan, run_program
@@ -120,7 +121,7 @@ class TrainingMixin:
 
     def compile_model(self: Any, model: Any, sample_batch: dict[str, Any], log: bool = True) -> None:
         """Compile a program of this trainer for batches like this one."""
-        compile_program(model, self._prepare_inputs(sample_batch), "training")
+        compile_program(model, add_item_counts(self, self._prepare_inputs(sample_batch)), "training")
 
     def _prepare_inputs(self: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         if not inputs:
@@ -132,7 +133,7 @@ class TrainingMixin:
 
     def training_step(self: Any, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         """One call of the program: forward, backward and update. The loss is the mean of those that come back."""
-        loss: torch.Tensor = run_program(model, self._prepare_inputs(inputs))
+        loss: torch.Tensor = run_program(model, add_item_counts(self, self._prepare_inputs(inputs)))
         return loss.detach().float().mean()
 
     def floating_point_ops(self: Any, inputs: dict[str, Any]) -> int:

@@ -30,6 +30,8 @@ _CLIPPING = (poptorch.optim.Adam, poptorch.optim.AdamW)
 
 def choose_optimizer(args: IPUTrainingArguments) -> tuple[type[Any], dict[str, Any]]:
     """The class that the arguments name, and its settings."""
+    kind: type[Any]
+    settings: dict[str, Any]
     adam = {"betas": (args.adam_beta1, args.adam_beta2), "eps": args.adam_epsilon}
     if uses_lamb(args):
         kind, settings = poptorch.optim.LAMB, {**adam, "bias_correction": not args.lamb_no_bias_correction}

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import poptorch
+from optimum.graphcore.training.item_counts import ITEM_COUNT
 
 ComputeLoss = Callable[..., Any]
 
@@ -26,7 +27,8 @@ class TrainingStep(nn.Module):
         self._compute_loss = compute_loss
 
     def forward(self, **inputs: Any) -> torch.Tensor:
-        loss = self._compute_loss(self.model, dict(inputs))
+        counts = {ITEM_COUNT: inputs.pop(ITEM_COUNT).squeeze()} if ITEM_COUNT in inputs else {}
+        loss = self._compute_loss(self.model, dict(inputs), **counts)
         return poptorch.identity_loss(loss.float(), reduction="none")
 
 

@@ -28,7 +28,7 @@ class _AssumeFinite(TorchFunctionMode):
         return _AllTrue() if func is torch.isfinite else func(*args, **(kwargs or {}))
 
 
-class IPUBartEncoderLayer(BartEncoderLayer):  # type: ignore[misc]
+class IPUBartEncoderLayer(BartEncoderLayer):
     """Clamps by `torch.where`."""
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -57,7 +57,7 @@ class BartPipelineMixin(EncoderDecoderPipelineMixin):
 class PipelinedBartForConditionalGeneration(
     ConditionalGenerationMixin,
     BartPipelineMixin,
-    BartForConditionalGeneration,  # type: ignore[misc]
+    BartForConditionalGeneration,
 ):
     """Text to text. In training it returns the loss only."""
 
@@ -66,7 +66,7 @@ class PipelinedBartForConditionalGeneration(
 
 
 @register(BartForSequenceClassification)
-class PipelinedBartForSequenceClassification(BartPipelineMixin, BartForSequenceClassification):  # type: ignore[misc]
+class PipelinedBartForSequenceClassification(BartPipelineMixin, BartForSequenceClassification):
     """The class of a text, from its last end-of-sentence token."""
 
     parts = replace(_PARTS, projection=None, head=("classification_head", "Classification Head"))

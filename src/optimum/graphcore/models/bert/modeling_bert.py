@@ -17,9 +17,7 @@ from transformers import (
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
 from optimum.graphcore.modeling_utils import (
-    Layers,
     Part,
-    PipelineLayout,
     PipelineMixin,
     Place,
     register,
@@ -28,17 +26,12 @@ from optimum.graphcore.modeling_utils import (
 )
 from optimum.graphcore.models.bert.attention import BertFusedSelfAttention
 from optimum.graphcore.models.bert.initial_weights import truncate_weights
+from optimum.graphcore.models.text_encoder import CLASSIFIER, QUESTION_ANSWERING, describe_encoder
 
-_ENCODER = PipelineLayout(
-    parts=(Part("embeddings", "Embedding", Place.FIRST), Layers("encoder.layer", "Encoder")),
-    word_embeddings="embeddings.word_embeddings",
-    outlined="embeddings.LayerNorm",
-    exchanges={BertSelfAttention: BertFusedSelfAttention},
-)
+_ENCODER = describe_encoder(exchanges={BertSelfAttention: BertFusedSelfAttention})
 _BERT = _ENCODER.nest("bert")
 _POOLER = Part("bert.pooler", "Pooler", Place.FIRST)
 _VOCABULARY = Part("cls", "Classifier", Place.FIRST)
-_CLASSIFIER = Part("classifier", "Classifier Output")
 _DECODER = "cls.predictions.decoder"
 
 
@@ -73,22 +66,22 @@ class PipelinedBertForMaskedLM(PipelineMixin, BertForMaskedLM):
 
 @register(BertForSequenceClassification)
 class PipelinedBertForSequenceClassification(PipelineMixin, BertForSequenceClassification):
-    layout = _BERT.add(_CLASSIFIER)
+    layout = _BERT.add(CLASSIFIER)
 
 
 @register(BertForMultipleChoice)
 class PipelinedBertForMultipleChoice(PipelineMixin, BertForMultipleChoice):
-    layout = _BERT.add(_CLASSIFIER)
+    layout = _BERT.add(CLASSIFIER)
 
 
 @register(BertForTokenClassification)
 class PipelinedBertForTokenClassification(PipelineMixin, BertForTokenClassification):
-    layout = _BERT.add(_CLASSIFIER)
+    layout = _BERT.add(CLASSIFIER)
 
 
 @register(BertForQuestionAnswering)
 class PipelinedBertForQuestionAnswering(PipelineMixin, BertForQuestionAnswering):
     """With positions it returns a tuple that starts with the loss."""
 
-    layout = _BERT.add(Part("qa_outputs", "QA Outputs"))
+    layout = _BERT.add(QUESTION_ANSWERING)
     forward = return_marked_loss(BertForQuestionAnswering.forward)

@@ -14,7 +14,7 @@ from optimum.graphcore.modeling_utils import PipelineMixin, register
 
 
 @register(ConvNextForImageClassification)
-class PipelinedConvNextForImageClassification(PipelineMixin, ConvNextForImageClassification):  # type: ignore[misc]
+class PipelinedConvNextForImageClassification(PipelineMixin, ConvNextForImageClassification):
     """`layers_per_ipu` counts the layers of all stages together.
 
     What makes an image smaller between two stages runs where the layer before it does: then less goes over the links.

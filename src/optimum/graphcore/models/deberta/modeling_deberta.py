@@ -22,22 +22,16 @@ from transformers import (
 from optimum.graphcore.modeling.outputs import mark_loss
 from optimum.graphcore.modeling.tokens import IGNORED_LABEL
 from optimum.graphcore.modeling_utils import (
-    Layers,
     Part,
-    PipelineLayout,
     PipelineMixin,
     Place,
     register,
     return_marked_loss,
     return_only_loss,
 )
+from optimum.graphcore.models.text_encoder import CLASSIFIER, QUESTION_ANSWERING, describe_encoder
 
-_DEBERTA = PipelineLayout(
-    parts=(Part("deberta.embeddings", "Embedding", Place.FIRST), Layers("deberta.encoder.layer", "Encoder")),
-    word_embeddings="deberta.embeddings.word_embeddings",
-    outlined="deberta.embeddings.LayerNorm",
-)
-_CLASSIFIER = Part("classifier", "Classifier Output")
+_DEBERTA = describe_encoder("deberta")
 
 
 def _find_head(model: Any) -> nn.Module:
@@ -82,18 +76,18 @@ class PipelinedDebertaForMaskedLM(PipelineMixin, DebertaForMaskedLM):
 
 @register(DebertaForSequenceClassification)
 class PipelinedDebertaForSequenceClassification(PipelineMixin, DebertaForSequenceClassification):
-    layout = _DEBERTA.add(_CLASSIFIER)
+    layout = _DEBERTA.add(CLASSIFIER)
     forward = _classify_with_static_shapes(DebertaForSequenceClassification.forward)
 
 
 @register(DebertaForTokenClassification)
 class PipelinedDebertaForTokenClassification(PipelineMixin, DebertaForTokenClassification):
-    layout = _DEBERTA.add(_CLASSIFIER)
+    layout = _DEBERTA.add(CLASSIFIER)
 
 
 @register(DebertaForQuestionAnswering)
 class PipelinedDebertaForQuestionAnswering(PipelineMixin, DebertaForQuestionAnswering):
     """With positions it returns a tuple that starts with the loss."""
 
-    layout = _DEBERTA.add(Part("qa_outputs", "QA Outputs"))
+    layout = _DEBERTA.add(QUESTION_ANSWERING)
     forward = return_marked_loss(DebertaForQuestionAnswering.forward)

@@ -14,21 +14,16 @@ from transformers import (
 )
 
 from optimum.graphcore.modeling_utils import (
-    Layers,
     Part,
-    PipelineLayout,
     PipelineMixin,
     Place,
     register,
     return_marked_loss,
     return_only_loss,
 )
+from optimum.graphcore.models.text_encoder import QUESTION_ANSWERING, describe_encoder
 
-_DISTILBERT = PipelineLayout(
-    parts=(Part("distilbert.embeddings", "Embedding", Place.FIRST), Layers("distilbert.transformer.layer", "Encoder")),
-    word_embeddings="distilbert.embeddings.word_embeddings",
-    outlined="distilbert.embeddings.LayerNorm",
-)
+_DISTILBERT = describe_encoder("distilbert", layers="transformer.layer")
 _PRE_CLASSIFIER = Part("pre_classifier", "Classifier")  # the classifier itself follows in the same block
 
 
@@ -59,5 +54,5 @@ class PipelinedDistilBertForTokenClassification(PipelineMixin, DistilBertForToke
 class PipelinedDistilBertForQuestionAnswering(PipelineMixin, DistilBertForQuestionAnswering):
     """With positions it returns a tuple that starts with the loss."""
 
-    layout = _DISTILBERT.add(Part("qa_outputs", "QA Outputs"))
+    layout = _DISTILBERT.add(QUESTION_ANSWERING)
     forward = return_marked_loss(DistilBertForQuestionAnswering.forward)

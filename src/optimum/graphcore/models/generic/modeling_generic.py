@@ -99,7 +99,7 @@ class GenericPipelineMixin(PipelineMixin):
         logger.warning(f"{problem}: all of it runs on IPU 0, and the others are idle. {advice}")
 
 
-class GenericGenerationMixin(GenericPipelineMixin, IPUGenerationMixin):  # type: ignore[misc]
+class GenericGenerationMixin(GenericPipelineMixin, IPUGenerationMixin):
     """The same for a model that generates text."""
 
     def parallelize(self, for_generation: bool = False, **kwargs: Any) -> Self:

@@ -43,14 +43,14 @@ class GPT2PipelineMixin(PipelineMixin):
 
 
 @register(GPT2ForSequenceClassification)
-class PipelinedGPT2ForSequenceClassification(GPT2PipelineMixin, GPT2ForSequenceClassification):  # type: ignore[misc]
+class PipelinedGPT2ForSequenceClassification(GPT2PipelineMixin, GPT2ForSequenceClassification):
     """The class of a text, from its last token."""
 
     layout = _DECODER.add(Part("score", "Score"))
 
 
 @register(GPT2ForTokenClassification)
-class PipelinedGPT2ForTokenClassification(GPT2PipelineMixin, GPT2ForTokenClassification):  # type: ignore[misc]
+class PipelinedGPT2ForTokenClassification(GPT2PipelineMixin, GPT2ForTokenClassification):
     """The class of each token."""
 
     layout = _DECODER.add(Part("classifier", "Classifier"))
@@ -58,7 +58,7 @@ class PipelinedGPT2ForTokenClassification(GPT2PipelineMixin, GPT2ForTokenClassif
 
 @supports_kv_cache
 @register(GPT2LMHeadModel)
-class PipelinedGPT2LMHeadModel(IPUGenerationMixin, GPT2PipelineMixin, GPT2LMHeadModel):  # type: ignore[misc]
+class PipelinedGPT2LMHeadModel(IPUGenerationMixin, GPT2PipelineMixin, GPT2LMHeadModel):
     """The next token, and generation. In training it returns the loss only."""
 
     layout = PipelineLayout((*_DECODER.parts, Part("lm_head", "LM head", Place.FIRST)), outlined=_DECODER.outlined)

@@ -27,7 +27,7 @@ from optimum.graphcore.models.groupbert.layers import GroupBertEncoder, GroupBer
 class GroupBertModel(BertModel):
     """The encoder alone."""
 
-    config_class = GroupBertConfig
+    config_class: Any = GroupBertConfig
     _no_split_modules = ["BertEmbeddings", "GroupBertLayer"]  # noqa: RUF012  # as in every Transformers class
     _can_record_outputs = {  # noqa: RUF012
         "hidden_states": GroupBertLayer,
@@ -56,7 +56,7 @@ class GroupBertModel(BertModel):
 class _WithGroupBert:
     """A BERT class whose encoder is GroupBERT's."""
 
-    config_class = GroupBertConfig
+    config_class: Any = GroupBertConfig
     bert: Any
 
     def __init__(self, config: GroupBertConfig) -> None:

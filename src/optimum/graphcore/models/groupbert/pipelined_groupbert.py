@@ -6,9 +6,7 @@ In: a `GroupBertConfig` or a model of modeling_groupbert.py. Out: the same model
 from __future__ import annotations
 
 from optimum.graphcore.modeling_utils import (
-    Layers,
     Part,
-    PipelineLayout,
     PipelineMixin,
     Place,
     register,
@@ -23,14 +21,10 @@ from optimum.graphcore.models.groupbert.modeling_groupbert import (
     GroupBertForSequenceClassification,
     GroupBertForTokenClassification,
 )
+from optimum.graphcore.models.text_encoder import CLASSIFIER, QUESTION_ANSWERING, describe_encoder
 
-_GROUPBERT = PipelineLayout(
-    parts=(Part("bert.embeddings", "Embedding", Place.FIRST), Layers("bert.encoder.layer", "Encoder")),
-    word_embeddings="bert.embeddings.word_embeddings",
-    outlined="bert.embeddings.LayerNorm",
-)
+_GROUPBERT = describe_encoder("bert")
 _VOCABULARY = Part("cls", "Classifier", Place.FIRST)
-_CLASSIFIER = Part("classifier", "Classifier Output")
 _DECODER = "cls.predictions.decoder"
 
 
@@ -54,22 +48,22 @@ class PipelinedGroupBertForMaskedLM(PipelineMixin, GroupBertForMaskedLM):
 
 @register(GroupBertForSequenceClassification)
 class PipelinedGroupBertForSequenceClassification(PipelineMixin, GroupBertForSequenceClassification):
-    layout = _GROUPBERT.add(_CLASSIFIER)
+    layout = _GROUPBERT.add(CLASSIFIER)
 
 
 @register(GroupBertForMultipleChoice)
 class PipelinedGroupBertForMultipleChoice(PipelineMixin, GroupBertForMultipleChoice):
-    layout = _GROUPBERT.add(_CLASSIFIER)
+    layout = _GROUPBERT.add(CLASSIFIER)
 
 
 @register(GroupBertForTokenClassification)
 class PipelinedGroupBertForTokenClassification(PipelineMixin, GroupBertForTokenClassification):
-    layout = _GROUPBERT.add(_CLASSIFIER)
+    layout = _GROUPBERT.add(CLASSIFIER)
 
 
 @register(GroupBertForQuestionAnswering)
 class PipelinedGroupBertForQuestionAnswering(PipelineMixin, GroupBertForQuestionAnswering):
     """With positions it returns a tuple that starts with the loss."""
 
-    layout = _GROUPBERT.add(Part("qa_outputs", "QA Outputs"))
+    layout = _GROUPBERT.add(QUESTION_ANSWERING)
     forward = return_marked_loss(GroupBertForQuestionAnswering.forward)

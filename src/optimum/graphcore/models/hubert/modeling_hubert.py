@@ -16,7 +16,7 @@ from optimum.graphcore.models.speech.layout import begin_speech_sequence, make_r
 
 
 @register(HubertForSequenceClassification)
-class PipelinedHubertForSequenceClassification(PipelineMixin, HubertForSequenceClassification):  # type: ignore[misc]
+class PipelinedHubertForSequenceClassification(PipelineMixin, HubertForSequenceClassification):
     """Kinds of sounds. `layers_per_ipu` counts the layers of the encoder."""
 
     layout = PipelineLayout(
@@ -38,7 +38,7 @@ class PipelinedHubertForSequenceClassification(PipelineMixin, HubertForSequenceC
 
 
 @register(HubertForCTC)
-class PipelinedHubertCTC(PipelineMixin, HubertForCTC):  # type: ignore[misc]
+class PipelinedHubertCTC(PipelineMixin, HubertForCTC):
     """Letters of speech. `layers_per_ipu` counts convolutions, position convolution, encoder layers and the head.
 
     As in Transformers, the convolutions train with the rest until `freeze_feature_encoder` is called.

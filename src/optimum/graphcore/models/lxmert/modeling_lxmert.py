@@ -22,7 +22,7 @@ _LISTS = (  # in the order of `forward`: path, name, which of 4 IPUs
 
 
 @register(LxmertForQuestionAnswering)
-class PipelinedLxmertForQuestionAnswering(PipelineMixin, LxmertForQuestionAnswering):  # type: ignore[misc]
+class PipelinedLxmertForQuestionAnswering(PipelineMixin, LxmertForQuestionAnswering):
     """Embeddings, words, picture, and both together on an IPU each; `layers_per_ipu` has no say in it.
 
     On fewer IPUs the last ones are the same one. Labels may be the number of an answer, or a score for each answer.

@@ -9,22 +9,16 @@ from transformers import MPNetForMaskedLM, MPNetModel
 from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 
 from optimum.graphcore.modeling_utils import (
-    Layers,
     Part,
-    PipelineLayout,
     PipelineMixin,
     Place,
     register,
     return_only_loss,
 )
 from optimum.graphcore.models.mpnet.attention import MPNetFusedSelfAttention
+from optimum.graphcore.models.text_encoder import describe_encoder
 
-_ENCODER = PipelineLayout(
-    parts=(Part("embeddings", "Embedding", Place.FIRST), Layers("encoder.layer", "Encoder")),
-    word_embeddings="embeddings.word_embeddings",
-    outlined="embeddings.LayerNorm",
-    exchanges={MPNetSelfAttention: MPNetFusedSelfAttention},
-)
+_ENCODER = describe_encoder(exchanges={MPNetSelfAttention: MPNetFusedSelfAttention})
 
 
 @register(MPNetModel)

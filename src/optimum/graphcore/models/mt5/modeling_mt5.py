@@ -16,7 +16,7 @@ from optimum.graphcore.models.t5.modeling_t5 import T5GenerationMixin
 
 @supports_kv_cache
 @register(MT5ForConditionalGeneration)
-class PipelinedMT5ForConditionalGeneration(T5GenerationMixin, MT5ForConditionalGeneration):  # type: ignore[misc]
+class PipelinedMT5ForConditionalGeneration(T5GenerationMixin, MT5ForConditionalGeneration):
     """Text to text. In training it returns the loss only."""
 
     forward = return_only_loss(look_up_together(MT5ForConditionalGeneration.forward), head="lm_head")

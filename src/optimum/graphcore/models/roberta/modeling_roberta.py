@@ -15,9 +15,7 @@ from transformers import (
 from transformers.models.roberta.modeling_roberta import RobertaSelfAttention
 
 from optimum.graphcore.modeling_utils import (
-    Layers,
     Part,
-    PipelineLayout,
     PipelineMixin,
     Place,
     register,
@@ -25,14 +23,9 @@ from optimum.graphcore.modeling_utils import (
     return_only_loss,
 )
 from optimum.graphcore.models.roberta.attention import RobertaFusedSelfAttention
+from optimum.graphcore.models.text_encoder import CLASSIFIER, QUESTION_ANSWERING, describe_encoder
 
-_ROBERTA = PipelineLayout(
-    parts=(Part("roberta.embeddings", "Embedding", Place.FIRST), Layers("roberta.encoder.layer", "Encoder")),
-    word_embeddings="roberta.embeddings.word_embeddings",
-    outlined="roberta.embeddings.LayerNorm",
-    exchanges={RobertaSelfAttention: RobertaFusedSelfAttention},
-)
-_CLASSIFIER = Part("classifier", "Classifier Output")
+_ROBERTA = describe_encoder("roberta", exchanges={RobertaSelfAttention: RobertaFusedSelfAttention})
 
 
 @register(RobertaForMaskedLM)
@@ -45,22 +38,22 @@ class PipelinedRobertaForMaskedLM(PipelineMixin, RobertaForMaskedLM):
 
 @register(RobertaForSequenceClassification)
 class PipelinedRobertaForSequenceClassification(PipelineMixin, RobertaForSequenceClassification):
-    layout = _ROBERTA.add(_CLASSIFIER)
+    layout = _ROBERTA.add(CLASSIFIER)
 
 
 @register(RobertaForMultipleChoice)
 class PipelinedRobertaForMultipleChoice(PipelineMixin, RobertaForMultipleChoice):
-    layout = _ROBERTA.add(_CLASSIFIER)
+    layout = _ROBERTA.add(CLASSIFIER)
 
 
 @register(RobertaForTokenClassification)
 class PipelinedRobertaForTokenClassification(PipelineMixin, RobertaForTokenClassification):
-    layout = _ROBERTA.add(_CLASSIFIER)
+    layout = _ROBERTA.add(CLASSIFIER)
 
 
 @register(RobertaForQuestionAnswering)
 class PipelinedRobertaForQuestionAnswering(PipelineMixin, RobertaForQuestionAnswering):
     """With positions it returns a tuple that starts with the loss."""
 
-    layout = _ROBERTA.add(Part("qa_outputs", "QA Outputs"))
+    layout = _ROBERTA.add(QUESTION_ANSWERING)
     forward = return_marked_loss(RobertaForQuestionAnswering.forward)

@@ -65,14 +65,14 @@ class T5GenerationMixin(ConditionalGenerationMixin):
 
 @supports_kv_cache
 @register(T5ForConditionalGeneration)
-class PipelinedT5ForConditionalGeneration(T5GenerationMixin, T5ForConditionalGeneration):  # type: ignore[misc]
+class PipelinedT5ForConditionalGeneration(T5GenerationMixin, T5ForConditionalGeneration):
     """Text to text. In training it returns the loss only."""
 
     forward = return_only_loss(look_up_together(T5ForConditionalGeneration.forward), head="lm_head")
 
 
 @register(T5EncoderModel)
-class PipelinedT5EncoderModel(PipelineMixin, T5EncoderModel):  # type: ignore[misc]
+class PipelinedT5EncoderModel(PipelineMixin, T5EncoderModel):
     """The encoder alone."""
 
     layout = T5_ENCODER

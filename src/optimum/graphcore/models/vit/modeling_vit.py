@@ -11,7 +11,7 @@ from optimum.graphcore.modeling_utils import Layers, Part, PipelineLayout, Pipel
 
 
 @register(ViTForImageClassification)
-class PipelinedViTForImageClassification(PipelineMixin, ViTForImageClassification):  # type: ignore[misc]
+class PipelinedViTForImageClassification(PipelineMixin, ViTForImageClassification):
     """Patches on the first IPU, the classifier on the last."""
 
     layout = PipelineLayout(

@@ -19,7 +19,7 @@ from optimum.graphcore.models.wav2vec2.quantizer import IPUWav2Vec2GumbelVectorQ
 
 
 @register(Wav2Vec2ForCTC)
-class PipelinedWav2Vec2ForCTC(PipelineMixin, Wav2Vec2ForCTC):  # type: ignore[misc]
+class PipelinedWav2Vec2ForCTC(PipelineMixin, Wav2Vec2ForCTC):
     """Letters of speech. `layers_per_ipu` counts convolutions, position convolution, encoder layers and the head.
 
     As in Transformers, the convolutions train with the rest until `freeze_feature_encoder` is called.
@@ -45,7 +45,7 @@ class PipelinedWav2Vec2ForCTC(PipelineMixin, Wav2Vec2ForCTC):  # type: ignore[mi
 
 
 @register(Wav2Vec2ForPreTraining)
-class PipelinedWav2Vec2ForPreTraining(PipelineMixin, Wav2Vec2ForPreTraining):  # type: ignore[misc]
+class PipelinedWav2Vec2ForPreTraining(PipelineMixin, Wav2Vec2ForPreTraining):
     """Speech without text. After the encoder layers `layers_per_ipu` counts 3 more: two projections, the quantizer."""
 
     def parallelize(self) -> Self:

@@ -12,7 +12,7 @@ from torch.nn import functional
 from transformers.models.wav2vec2.modeling_wav2vec2 import Wav2Vec2GumbelVectorQuantizer
 
 
-class IPUWav2Vec2GumbelVectorQuantizer(Wav2Vec2GumbelVectorQuantizer):  # type: ignore[misc]
+class IPUWav2Vec2GumbelVectorQuantizer(Wav2Vec2GumbelVectorQuantizer):
     """The same results and the same parameters, in less memory."""
 
     def forward(

@@ -17,7 +17,7 @@ from optimum.graphcore.models.encoder_decoder import ConditionalGenerationMixin,
 @register(WhisperForConditionalGeneration)
 class PipelinedWhisperForConditionalGeneration(
     ConditionalGenerationMixin,
-    WhisperForConditionalGeneration,  # type: ignore[misc]
+    WhisperForConditionalGeneration,
 ):
     """Speech to text. In training it returns the loss only."""
 

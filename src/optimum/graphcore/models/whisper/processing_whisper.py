@@ -11,11 +11,11 @@ from typing import Any
 from transformers import WhisperFeatureExtractor, WhisperProcessor
 
 
-class WhisperFeatureExtractorTorch(WhisperFeatureExtractor):  # type: ignore[misc]
+class WhisperFeatureExtractorTorch(WhisperFeatureExtractor):
     """The feature extractor of Transformers."""
 
 
-class WhisperProcessorTorch(WhisperProcessor):  # type: ignore[misc]
+class WhisperProcessorTorch(WhisperProcessor):
     """A feature extractor and a tokenizer."""
 
     def __init__(self, feature_extractor: Any, tokenizer: Any) -> None:

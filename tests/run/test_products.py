@@ -84,3 +84,20 @@ def test_nothing_changes_where_somebody_has_switched_onednn_off():
     with torch.backends.mkldnn.flags(enabled=False):
         use_onednn_products(draft)
     assert count_calls(draft, multiply) == 0
+
+
+@pytest.mark.parametrize("bias", [None, torch.rand(64)], ids=["without a bias", "with a bias"])
+@pytest.mark.parametrize(
+    "weight",
+    [torch.rand(64, 96), torch.rand(96, 64).t(), torch.rand(64, 128)[:, :96], torch.rand(128, 64)[:96].t()],
+    ids=["dense", "dense and transposed", "a slice of rows", "a slice, transposed"],
+)
+def test_every_layout_of_a_weight_gives_the_product(weight, bias):
+    rows = torch.rand(8, 128)[:, :96]
+    torch.testing.assert_close(multiply(rows, weight, bias), nn.functional.linear(rows, weight, bias))
+
+
+def test_a_slice_of_a_weight_is_left_to_pytorch(monkeypatch):
+    """oneDNN would need hundreds of times as long."""
+    monkeypatch.setattr(products, "_run_onednn", lambda *arguments: pytest.fail("oneDNN was called"))
+    multiply(torch.rand(8, 96), torch.rand(64, 128)[:, :96], None)

@@ -14,7 +14,7 @@ import torch
 from openipu.graph import InputKind, OutputKind
 from openipu.run.device_memory import DeviceMemory
 from openipu.run.draft import Draft
-from openipu.run.products import NOTHING_AFTER, has_onednn, is_transposed, multiply, read_product
+from openipu.run.products import NOTHING_AFTER, has_onednn, is_transposed, read_product
 
 _SHARE_OF_HOST = 1 / 8  # of the host's memory: packed copies come on top of the weights
 
@@ -24,7 +24,7 @@ class PackedProduct:
 
     def __init__(self, memory: DeviceMemory, name: str, transposed: bool, rows: int) -> None:
         self._memory, self._name, self._transposed, self._rows = memory, name, transposed, rows
-        self._multiply = multiply._op
+        self._multiply = torch.ops.mkldnn._linear_pointwise.default._op
         self._packed: torch.Tensor | None = None  # until it is asked for
         memory.follow(self)
 

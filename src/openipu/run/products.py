@@ -20,9 +20,9 @@ from torch import fx
 from openipu.run.draft import Draft
 
 aten = torch.ops.aten
-multiply = torch.ops.mkldnn._linear_pointwise.default  # rows, weight, bias, then what follows it: nothing
+NOTHING_AFTER: tuple[str, list[Any], str] = ("none", [], "")  # no activation is applied to the product
 
-NOTHING_AFTER: tuple[str, list[Any], str] = ("none", [], "")
+_run_onednn = torch.ops.mkldnn._linear_pointwise.default._op
 
 _SMALLEST_ELEMENTS = 1 << 16  # of a weight
 _LEAST_WORK = 1 << 21  # multiplications: below, the overhead of the call decides
@@ -59,6 +59,15 @@ def read_product(node: fx.Node) -> Product | None:
     return Product(rows, weight, transposed, bias) if large else None
 
 
+def multiply(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """`rows @ weight.T + bias`. A slice of a larger weight is left to PyTorch: oneDNN has no quick code for gaps."""
+    (height, width), (row_stride, column_stride) = weight.shape, weight.stride()
+    if (row_stride, column_stride) in ((width, 1), (1, height)):
+        found: torch.Tensor = _run_onednn(rows, weight, bias, *NOTHING_AFTER)
+        return found
+    return torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
+
+
 def use_onednn_products(draft: Draft) -> None:
     """Let oneDNN compute the products that it is quicker at on this processor."""
     if not has_onednn() or not _prefers_onednn():
@@ -72,7 +81,7 @@ def use_onednn_products(draft: Draft) -> None:
             if product.transposed:
                 weight = draft.graph.call_function(aten.t.default, (weight,))
                 weight.meta = {**node.meta, "val": product.weight.meta["val"].t()}
-            result = draft.graph.call_function(multiply, (product.rows, weight, product.bias, *NOTHING_AFTER))
+            result = draft.graph.call_function(multiply, (product.rows, weight, product.bias))
         result.meta = dict(node.meta)
         node.replace_all_uses_with(result)
         draft.graph.erase_node(node)

@@ -85,17 +85,27 @@ def _count_dimensions(seed: Any) -> int:
 def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
     """What `compute_bits` gives, with as little overhead and memory traffic as may be."""
     batched = [] if seed.dim() == 0 else [seed.shape[0]]
-    rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
-    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(_wrap(draw * _DRAW_STEP)), finish=True)
-    keys = _hash_small(keys + _keep_steps(rows, _ROW_STEP), finish=True)
-    if keys.size * columns <= _LARGEST_SMALL_DRAW:
-        small = _hash_small(keys[:, :, None] + _keep_steps(columns, _COLUMN_STEP), finish=False)
+    keys, steps = list_keys(seed, draw, shape)
+    if keys.size * steps.size <= _LARGEST_SMALL_DRAW:
+        small = _hash_small(keys[:, None] + steps, finish=False)
         return torch.from_numpy(small).view([*batched, *shape])
-    steps = torch.from_numpy(_keep_steps(columns, _COLUMN_STEP))
-    bits = torch.from_numpy(keys).unsqueeze(-1) + steps
+    bits = torch.from_numpy(keys).unsqueeze(-1) + torch.from_numpy(steps)
     for shift, mask, factor in _ROUNDS:
         bits.bitwise_xor_(torch.bitwise_right_shift(bits, shift).bitwise_and_(mask)).mul_(factor)
     return bits.view([*batched, *shape])
+
+
+def list_keys(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> tuple[_Numbers, _Numbers]:
+    """A number for each row of a draw, of all seeds together, and one for each column: bits are their mixed sums."""
+    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(_wrap(draw * _DRAW_STEP)), finish=True)
+    keys = _hash_small(keys + _keep_steps(math.prod(shape[:-1]), _ROW_STEP), finish=True)
+    return keys.reshape(-1), _keep_steps(shape[-1] if shape else 1, _COLUMN_STEP)
+
+
+def spread_keys(keys: Any, columns: Any) -> Any:
+    """The bits of rows, from `list_keys`' numbers for them: the operators of `compute_bits`."""
+    steps = torch.arange(columns, dtype=torch.int32) * _COLUMN_STEP
+    return _mix(_add(keys.unsqueeze(-1), steps))
 
 
 def _hash_small(value: _Numbers, finish: bool) -> _Numbers:

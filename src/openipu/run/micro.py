@@ -24,6 +24,7 @@ from openipu.run.loss_scale import add_statistics
 from openipu.run.packed_weights import pack_weights
 from openipu.run.passes import own_outputs, simplify
 from openipu.run.products import use_onednn_products
+from openipu.run.rounded_draws import fuse_draws
 from openipu.run.rounding import apply_number_options
 from openipu.run.taps import add_taps
 from openipu.run.updater import Updater, find_value
@@ -92,6 +93,7 @@ def build_micro(
         if not options.training:
             pack_weights(draft, memory)
         use_onednn_products(draft)
+        fuse_draws(draft.graph)
     bound = dict(draft.bound)
     for entry in draft.inputs:
         value = find_value(entry, memory)

@@ -38,9 +38,7 @@ def apply_number_options(draft: Draft, options: RunOptions, update: bool = False
     """
     if options.half_partials and not update:
         split_half_products(draft)
-    overflow = options.half_overflow
-    if options.floating_point_exceptions and overflow is Overflow.SATURATE:
-        overflow = Overflow.NAN  # what is too large is to be noticed
+    overflow = choose_overflow(options)
     if not options.stochastic_rounding and (update or overflow is Overflow.INFINITY):
         return
     widen_half_arithmetic(draft)
@@ -59,6 +57,13 @@ def apply_number_options(draft: Draft, options: RunOptions, update: bool = False
         rounded.meta = dict(node.meta)
         node.replace_all_uses_with(rounded)
         draft.graph.erase_node(node)
+
+
+def choose_overflow(options: RunOptions) -> Overflow:
+    """What becomes of a half result that is too large."""
+    if options.floating_point_exceptions and options.half_overflow is Overflow.SATURATE:
+        return Overflow.NAN  # it is to be noticed
+    return options.half_overflow
 
 
 def _find_update_seed(draft: Draft) -> fx.Node:
@@ -100,7 +105,7 @@ def expand_rounding(draft: Draft) -> None:
 def _trace_rounding(overflow: Overflow, stochastic: bool) -> fx.Graph:
     """The operators of a rounding: the same for every shape."""
     examples = [torch.empty(2, dtype=torch.float32, device="meta"), torch.empty(2, dtype=torch.int32, device="meta")]
-    traced = make_fx(lambda *tensors: _round(overflow, *tensors))(*examples[: 2 if stochastic else 1])
+    traced = make_fx(lambda *tensors: round_values(overflow, *tensors))(*examples[: 2 if stochastic else 1])
     graph: fx.Graph = traced.graph
     return graph
 
@@ -118,19 +123,19 @@ def _inline(graph: fx.Graph, body: fx.Graph, copies: dict[fx.Node, Any], meta: d
     return copy
 
 
-def _round(overflow: Overflow, values: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
+def round_values(overflow: Overflow, values: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
     rounding = Rounding.NEAREST if bits is None else Rounding.STOCHASTIC
     return round_to_format(values, FLOAT16, rounding, overflow, bits).to(torch.float16)
 
 
 @torch.library.impl("openipu::round_half", "CPU")
 def _run_round_half(values: torch.Tensor, bits: torch.Tensor | None, overflow: str) -> torch.Tensor:
-    """What `_round` gives, with as few passes over memory as may be."""
+    """What `round_values` gives, with as few passes over memory as may be."""
     rounded = values.to(torch.float16) if bits is None else _round_by_chance(values, bits)
     # Looking is cheaper than repairing, and overflow is rare.
     if (bits is None and overflow == Overflow.INFINITY) or bool(rounded.isfinite().all()):
         return rounded
-    return _round(Overflow(overflow), values, bits)
+    return round_values(Overflow(overflow), values, bits)
 
 
 def _round_by_chance(values: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:

@@ -21,9 +21,19 @@ from openipu.run.engines import CompiledEngine, Engine, InstantEngine, draft_uni
 from openipu.run.fold_choice import apply_fold, choose_fold
 from openipu.run.lanes import Lanes
 from openipu.run.micro import draft_micro, weigh_micro_batch
-from openipu.run.native import NativeBuild, NativeJob, NativeProgram, NotCompiledError, find_native, make_native_key
+from openipu.run.native import (
+    NativeBuild,
+    NativeJob,
+    NativeProgram,
+    NotCompiledError,
+    RoundingBuild,
+    find_native,
+    make_native_key,
+    prepare_rounding,
+)
 from openipu.run.recurrent import use_onednn
 from openipu.run.rounded_updates import plan_rounded_update, rounds_update
+from openipu.run.rounding import choose_overflow
 from openipu.run.update_rules import plan_update
 from openipu.trace import COMPILE, mark_moment, span
 
@@ -55,6 +65,7 @@ class Tiers:
         self._spent_seconds = 0.0
         self._times: deque[float] = deque(maxlen=_TRIED_RUNS)
         self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
+        self._rounding: RoundingBuild | None = None
         self.engine: Engine | None = None
 
     @property
@@ -86,6 +97,8 @@ class Tiers:
 
     def note_run(self, seconds: float) -> None:
         """After each run: start the compiler, take over what it made, or take it back."""
+        if self._rounding is not None and self._rounding.take_over():
+            self._rounding = None
         if self._wanted is not Tier.AUTO or self._patience == float("inf"):
             return
         self._spent_seconds += seconds
@@ -180,6 +193,9 @@ class Tiers:
         elif self._program.update is not None:
             plan = plan_update(self._program)
         fold = self._choose_fold()
+        if self._options.stochastic_rounding and self._rounding is None:
+            patient = self._wanted is Tier.AUTO and self._patience != float("inf")
+            self._rounding = prepare_rounding(choose_overflow(self._options), build=patient)
         return InstantEngine(self._program, self._lanes, self._options, plan, lambda: self._draft(fold), fold)
 
     def _choose_fold(self) -> int:

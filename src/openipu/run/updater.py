@@ -17,6 +17,7 @@ from openipu.run.buckets import Bucket, BucketGroup, divide_parameters
 from openipu.run.codegen import generate_function
 from openipu.run.device_memory import DeviceMemory
 from openipu.run.draft import Draft, copy_ancestors
+from openipu.run.rounded_draws import fuse_draws
 from openipu.run.rounding import UPDATE_SEED
 from openipu.run.update_functions import build_rule_functions
 from openipu.run.update_rules import PARAMETER_ROLE, UpdatePlan
@@ -125,6 +126,7 @@ class _Part:
         self._results = tuple(dict.fromkeys(wanted))
         graph, copies = copy_ancestors(draft.graph, self._results)
         graph.output(tuple(copies[node] for node in self._results))
+        fuse_draws(graph)
         bound: dict[str, Any] = {
             copy.name: draft.bound[node.name] for node, copy in copies.items() if node.name in draft.bound
         }

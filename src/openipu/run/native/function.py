@@ -6,7 +6,7 @@ takes every placeholder as an argument, in order, and writes weights, state and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,12 @@ class NativeFunction:
         self.signature = signature
         # One model instance: calls of one executable never overlap.
         self._runner: Any = torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1)
+
+    @property
+    def run(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+        """The code itself: all placeholders, contiguous, to all results."""
+        found: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]] = self._runner.run
+        return found
 
     @property
     def gradients(self) -> tuple[GraphInput, ...]:

@@ -19,6 +19,7 @@ from torch import fx
 
 from openipu.run.native.graph_text import read_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
+from openipu.run.native.rounding_kernel import export_kernel
 from openipu.store import Part, open_store
 
 
@@ -35,11 +36,14 @@ def compile_job(job: dict[str, Any]) -> dict[str, Part]:
 
 def compile_unit(unit: dict[str, Any]) -> Path:
     """One graph through AOTInductor; the library lies in Inductor's cache directory."""
-    module = fx.GraphModule(torch.nn.Module(), read_graph(unit["graph"]))
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Zeros that nobody touches take no memory.
-        examples = tuple(torch.zeros(shape, dtype=getattr(torch, name)) for shape, name in unit["placeholders"])
+        if "kernel" in unit:
+            module, examples = export_kernel(unit["kernel"])
+        else:
+            module = fx.GraphModule(torch.nn.Module(), read_graph(unit["graph"]))
+            # Zeros that nobody touches take no memory.
+            examples = tuple(torch.zeros(shape, dtype=getattr(torch, name)) for shape, name in unit["placeholders"])
         made = torch._inductor.aot_compile(module, examples, options=unit["options"])
     if not isinstance(made, str):
         raise TypeError(f"expected the path of a library, not {type(made).__name__}")

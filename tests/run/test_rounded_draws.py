@@ -1,0 +1,137 @@
+"""Stochastic rounding in one call: by native code, or by operators with the same bits."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from torch import fx, nn
+
+from openipu.capture import capture_program
+from openipu.graph import RunOptions
+from openipu.numerics import Overflow
+from openipu.run import Executable
+from openipu.run.drawing import draw_bits, random_bits
+from openipu.run.native import NativeBuild, prepare_rounding
+from openipu.run.native.rounding_kernel import write_job
+from openipu.run.rounded_draws import fuse_draws, has_kernel, install_kernel, round_by_chance
+from openipu.run.rounding import round_half
+
+SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
+SHAPES = [(), (1,), (6,), (5, 1), (1, 7), (3, 4, 5), (2, 70000), (300, 301)]
+STRANGE = torch.tensor(
+    [0.0, -0.0, 1e-8, -3e-6, 6e-5, 65504.0, 65519.0, -65521.0, 1e6, torch.inf, -torch.inf, torch.nan]
+)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """Native code for each overflow, compiled into a cache of its own."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs a C++ compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENIPU_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        built = {}
+        for overflow in (Overflow.INFINITY, Overflow.SATURATE):
+            built[overflow] = NativeBuild(write_job(overflow), background=False).finish()
+        # Another process would find it in the cache.
+        prepare_rounding(Overflow.SATURATE, build=False)
+        assert has_kernel(Overflow.SATURATE)
+        install_kernel(Overflow.SATURATE, None)
+        yield {overflow: program.functions[0].run for overflow, program in built.items()}
+
+
+@pytest.fixture
+def installed(kernels):
+    for overflow, kernel in kernels.items():
+        install_kernel(overflow, kernel)
+    yield
+    for overflow in kernels:
+        install_kernel(overflow, None)
+
+
+def draw_values(shape, seed):
+    batched = (*seed.shape, *shape)
+    values = torch.randn(batched, generator=torch.Generator().manual_seed(0))
+    return values * torch.logspace(-9, 3, max(values.numel(), 2))[: values.numel()].reshape(batched)
+
+
+def round_by_operators(values, seed, shape, overflow):
+    return round_half(values, draw_bits(seed, 3, shape), overflow.value)
+
+
+def compare(found, expected):
+    assert found.shape == expected.shape
+    assert torch.equal(found.view(torch.int16), expected.view(torch.int16))  # zeros have signs, and NaNs are equal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [SEED, SEEDS], ids=["one seed", "three seeds"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_native_code_gives_the_bits_of_the_operators(installed, shape, seed):
+    values = draw_values(shape, seed)
+    found = round_by_chance(values, seed, 3, shape, "infinity")
+    compare(found, round_by_operators(values, seed, shape, Overflow.INFINITY))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overflow", [Overflow.INFINITY, Overflow.SATURATE])
+def test_native_code_knows_what_is_too_large_infinite_or_no_number(installed, overflow):
+    found = round_by_chance(STRANGE, SEED, 3, STRANGE.shape, overflow.value)
+    expected = round_by_operators(STRANGE, SEED, STRANGE.shape, overflow)
+    assert torch.equal(found.isnan(), expected.isnan())
+    compare(found.nan_to_num(0.5), expected.nan_to_num(0.5))
+
+
+@pytest.mark.slow
+def test_values_that_do_not_lie_side_by_side_are_rounded_where_they_are(installed):
+    values = draw_values((40, 30), SEED).t()
+    compare(
+        round_by_chance(values, SEED, 3, (30, 40), "infinity"),
+        round_by_operators(values, SEED, (30, 40), Overflow.INFINITY),
+    )
+
+
+@pytest.mark.slow
+def test_a_program_computes_the_same_with_native_code(kernels):
+    model, rows = nn.Linear(40, 24).half(), torch.rand(8, 40).half()
+
+    def run():
+        program = capture_program(model.eval(), (rows,), {}, training=False, optimizer=None, name="net")
+        executable = Executable(program, RunOptions(stochastic_rounding=True, random_seed=5))
+        executable.load_weights(dict(model.named_parameters()), {})
+        return executable.run([rows]).outputs[0]
+
+    before = run()
+    calls = []
+    kernel = kernels[Overflow.INFINITY]
+    install_kernel(Overflow.INFINITY, lambda operands: calls.append(operands) or kernel(operands))
+    try:
+        assert torch.equal(run(), before)
+    finally:
+        install_kernel(Overflow.INFINITY, None)
+    assert calls
+
+
+def test_without_native_code_the_operators_round():
+    values = draw_values((3, 5), SEED)
+    compare(
+        round_by_chance(values, SEED, 3, (3, 5), "saturate"),
+        round_by_operators(values, SEED, (3, 5), Overflow.SATURATE),
+    )
+
+
+def test_bits_that_somebody_else_reads_are_drawn_apart():
+    graph = fx.Graph()
+    values, seed = graph.placeholder("values"), graph.placeholder("seed")
+    bits = graph.call_function(random_bits, (seed, 0, [4]))
+    graph.output((graph.call_function(round_half, (values, bits, "infinity")), bits))
+    fuse_draws(graph)
+    assert [node.target for node in graph.nodes if node.op == "call_function"] == [random_bits, round_half]
+
+
+def test_nothing_is_compiled_that_was_not_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
+    assert prepare_rounding(Overflow.NAN, build=False) is None
+    assert not has_kernel(Overflow.NAN)

@@ -41,7 +41,7 @@ PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
 
 _PATIENCE_SECONDS = 20.0  # a run that has gone on for so long is worth a compilation
 _TRIED_RUNS = 8  # of each engine, for the comparison
-_JUDGED_SPEED = 1.05  # the compiled engine stays if its best time is at most so much of the instant one's
+_JUDGED_SPEED = 1.0  # the compiled engine stays if its best time is at most so much of the instant one's
 _VERDICT = "slower than instant"
 
 _logger = logging.getLogger("openipu")

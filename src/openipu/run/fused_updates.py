@@ -183,32 +183,42 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
     ]
     decoupled = rule.keep != 1.0
     kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
+    last: tuple[Any, tuple[float, dict[str, Any]] | None] = (
+        None,
+        None,
+    )  # every piece of an update has the same numbers
 
-    def update(*values: Any) -> None:
+    def read_settings(values: Sequence[Any]) -> tuple[float, dict[str, Any]] | None:
+        """The gradient's factor and the kernel's settings; None where the rule itself is to be run."""
         first_rest, keep, rest, root, epsilon, step_size, factor, penalty, kept = (
             number.read(values) for number in numbers
         )
-        settings = solve_adam(first_rest, keep, rest, root, step_size)
-        if settings is None or (decoupled and penalty) or (settings.learning_rate == 0 and kept != 1):
+        found = solve_adam(first_rest, keep, rest, root, step_size)
+        if found is None or (decoupled and penalty) or (found.learning_rate == 0 and kept != 1):
+            return None
+        return factor, {
+            "state_steps": [torch.tensor(found.step)],
+            "lr": found.learning_rate,
+            "beta1": found.beta1,
+            "beta2": found.beta2,
+            "weight_decay": (1 - kept) / found.learning_rate if kept != 1 else penalty,
+            "eps": epsilon,
+            "amsgrad": False,
+            "maximize": False,
+        }
+
+    def update(*values: Any) -> None:
+        nonlocal last
+        given = values[len(tensors) :]
+        if given != last[0]:
+            last = (given, read_settings(values))
+        if last[1] is None:
             plain(*values)
             return
-        decay = (1 - kept) / settings.learning_rate if kept != 1 else penalty
+        factor, settings = last[1]
         parameter, gradient, first, second = (values[place] for place in tensors)
-        kernel(
-            [parameter],
-            [gradient if factor == 1 else gradient * factor],
-            [first],
-            [second],
-            [],
-            [torch.tensor(settings.step)],
-            lr=settings.learning_rate,
-            beta1=settings.beta1,
-            beta2=settings.beta2,
-            weight_decay=decay,
-            eps=epsilon,
-            amsgrad=False,
-            maximize=False,
-        )
+        scaled = gradient if factor == 1 else gradient * factor
+        kernel([parameter], [scaled], [first], [second], [], **settings)
 
     return update
 

@@ -46,7 +46,8 @@ class DeviceOptimizer:
         self._values = self._read(optimizer)
         self._compiled_values = self._values
         self._compiled_sizes: list[int] = []
-        self._device_values: IpuState = {}  # as a checkpoint names them
+        self._written: OptimizerValues | None = None  # what the device was given last
+        self._loaded: IpuState = {}  # and since then from a checkpoint, by its names
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -203,7 +204,7 @@ class DeviceOptimizer:
         spec = self._require_spec()
         log_values(self._values, [group.parameters for group in spec.groups])
         self._executable.set_hyper_parameters(self._values.compute(spec))
-        self._device_values = name_values(self._values, spec)
+        self._written, self._loaded = self._values, {}
 
     def _write_state(self) -> None:
         assert self._executable is not None
@@ -217,10 +218,11 @@ class DeviceOptimizer:
             self._write_values()
         self._executable.load_state({known[name]: value for name, value in state.items() if name in known})
         if keeper._ipu_values_pending and keeper._ipu_param:
-            loaded = {name: value for name, value in keeper._ipu_param.items() if name in self._device_values}
+            known_values = self._name_device_values()
+            loaded = {name: value for name, value in keeper._ipu_param.items() if name in known_values}
             self._values = apply_named(self._values, spec, loaded)  # what a later setOptimizer is compared with
             self._executable.set_hyper_parameters(self._values.compute(spec))
-            self._device_values |= loaded
+            self._loaded |= loaded
         keeper.ipu_state_is_dirty = keeper._ipu_values_pending = False
 
     def _read_state(self) -> tuple[IpuState, IpuState]:
@@ -230,7 +232,12 @@ class DeviceOptimizer:
         factor = read_factor(self._executable)
         if factor is not None:
             state[STATE_NAME] = torch.tensor(factor)
-        return state, dict(self._device_values)
+        return state, self._name_device_values()
+
+    def _name_device_values(self) -> IpuState:
+        """The values that the device has, as a checkpoint names them: made when asked for, as schedulers change them in
+        every step."""
+        return {} if self._written is None else name_values(self._written, self._require_spec()) | self._loaded
 
     def _require_spec(self) -> OptimizerSpec:
         assert self._spec is not None

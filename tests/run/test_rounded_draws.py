@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.drawing import draw_bits, random_bits
-from openipu.run.native import NativeBuild, prepare_rounding
+from openipu.run.native import NativeBuild, NotCompiledError, prepare_rounding, rounding_kernel, take_over_rounding
 from openipu.run.native.rounding_kernel import write_job
 from openipu.run.rounded_draws import fuse_draws, has_kernel, install_kernel, round_by_chance
 from openipu.run.rounding import round_half
@@ -131,7 +133,63 @@ def test_bits_that_somebody_else_reads_are_drawn_apart():
     assert [node.target for node in graph.nodes if node.op == "call_function"] == [random_bits, round_half]
 
 
-def test_nothing_is_compiled_that_was_not_asked_for(tmp_path, monkeypatch):
+class Build:
+    """A compilation that ends when the test says so."""
+
+    made: ClassVar[list[Build]] = []
+
+    def __init__(self, job, *, background):
+        assert background
+        self.done, self.result = False, None
+        Build.made.append(self)
+
+    def finish(self):
+        if self.result is None:
+            raise NotCompiledError("there is no compiler")
+        return SimpleNamespace(functions=(SimpleNamespace(run=self.result),))
+
+
+@pytest.fixture
+def builds(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
-    assert prepare_rounding(Overflow.NAN, build=False) is None
+    monkeypatch.setattr(rounding_kernel, "_builds", {})
+    monkeypatch.setattr(rounding_kernel, "NativeBuild", Build)
+    Build.made.clear()
+    yield Build.made
+    install_kernel(Overflow.NAN, None)
+
+
+def test_nothing_is_compiled_that_was_not_asked_for(builds):
+    prepare_rounding(Overflow.NAN, build=False)
     assert not has_kernel(Overflow.NAN)
+    assert not builds
+
+
+def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds):
+    for _ in range(2):
+        prepare_rounding(Overflow.NAN, build=True)
+    (build,) = builds
+    take_over_rounding(Overflow.NAN)
+    assert not has_kernel(Overflow.NAN), "it is not done yet"
+    build.done, build.result = True, lambda operands: operands
+    take_over_rounding(Overflow.NAN)
+    assert has_kernel(Overflow.NAN)
+
+
+def test_without_a_compiler_it_is_tried_once(builds):
+    prepare_rounding(Overflow.NAN, build=True)
+    builds[0].done = True
+    take_over_rounding(Overflow.NAN)
+    prepare_rounding(Overflow.NAN, build=True)
+    assert not has_kernel(Overflow.NAN)
+    assert len(builds) == 1
+
+
+def test_a_library_that_cannot_be_loaded_stops_no_program(builds, monkeypatch):
+    def fail(key):
+        raise RuntimeError("cannot be mapped")
+
+    monkeypatch.setattr(rounding_kernel, "find_native", fail)
+    prepare_rounding(Overflow.NAN, build=True)
+    assert not has_kernel(Overflow.NAN)
+    assert not builds

@@ -183,10 +183,8 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
     ]
     decoupled = rule.keep != 1.0
     kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
-    last: tuple[Any, tuple[float, dict[str, Any]] | None] = (
-        None,
-        None,
-    )  # every piece of an update has the same numbers
+    # The numbers of the last call, and what follows from them: every piece of an update has the same.
+    last: tuple[Any, tuple[float, dict[str, Any]] | None] = (None, None)
 
     def read_settings(values: Sequence[Any]) -> tuple[float, dict[str, Any]] | None:
         """The gradient's factor and the kernel's settings; None where the rule itself is to be run."""

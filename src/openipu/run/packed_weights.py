@@ -92,4 +92,7 @@ def _remove_unread(draft: Draft) -> None:
 
 
 def _read_host_bytes() -> int:
+    """Nothing is packed on a system that does not say."""
+    if not hasattr(os, "sysconf"):
+        return 0
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -8,13 +8,12 @@ Both give the same bits. `native/rounding_kernel.py` compiles it, once for all p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.numerics import Overflow
-from openipu.run.drawing import draw_bits, list_keys, spread_keys
+from openipu.run.drawing import draw_bits, list_keys, random_bits, spread_keys
 from openipu.run.rounding import round_half, round_values
 
 Kernel = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
@@ -40,7 +39,7 @@ def fuse_draws(graph: fx.Graph) -> None:
         if node.target is not round_half or not isinstance(node.args[1], fx.Node):
             continue
         values, bits, overflow = node.args
-        if not draws_for_one(bits):
+        if bits.target is not random_bits or len(bits.users) != 1:
             continue
         with graph.inserting_before(node):
             fused = graph.call_function(round_by_chance, (values, *bits.args, overflow))
@@ -48,11 +47,6 @@ def fuse_draws(graph: fx.Graph) -> None:
         node.replace_all_uses_with(fused)
         graph.erase_node(node)
         graph.erase_node(bits)
-
-
-def draws_for_one(node: Any) -> bool:
-    """Whether this draws bits that only one node reads."""
-    return node.target is torch.ops.openipu.random_bits.default and len(node.users) == 1
 
 
 def round_by_chance(

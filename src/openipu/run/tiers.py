@@ -26,10 +26,10 @@ from openipu.run.native import (
     NativeJob,
     NativeProgram,
     NotCompiledError,
-    RoundingBuild,
     find_native,
     make_native_key,
     prepare_rounding,
+    take_over_rounding,
 )
 from openipu.run.recurrent import use_onednn
 from openipu.run.rounded_updates import plan_rounded_update, rounds_update
@@ -65,7 +65,6 @@ class Tiers:
         self._spent_seconds = 0.0
         self._times: deque[float] = deque(maxlen=_TRIED_RUNS)
         self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
-        self._rounding: RoundingBuild | None = None
         self.engine: Engine | None = None
 
     @property
@@ -97,8 +96,8 @@ class Tiers:
 
     def note_run(self, seconds: float) -> None:
         """After each run: start the compiler, take over what it made, or take it back."""
-        if self._rounding is not None and self._rounding.take_over():
-            self._rounding = None
+        if self._options.stochastic_rounding:
+            take_over_rounding(choose_overflow(self._options))
         if self._wanted is not Tier.AUTO or self._patience == float("inf"):
             return
         self._spent_seconds += seconds
@@ -193,9 +192,9 @@ class Tiers:
         elif self._program.update is not None:
             plan = plan_update(self._program)
         fold = self._choose_fold()
-        if self._options.stochastic_rounding and self._rounding is None:
+        if self._options.stochastic_rounding:
             patient = self._wanted is Tier.AUTO and self._patience != float("inf")
-            self._rounding = prepare_rounding(choose_overflow(self._options), build=patient)
+            prepare_rounding(choose_overflow(self._options), build=patient)
         return InstantEngine(self._program, self._lanes, self._options, plan, lambda: self._draft(fold), fold)
 
     def _choose_fold(self) -> int:

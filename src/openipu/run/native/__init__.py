@@ -10,7 +10,7 @@ from openipu.run.native.build import (
     make_native_key,
 )
 from openipu.run.native.function import NativeFunction
-from openipu.run.native.rounding_kernel import RoundingBuild, prepare_rounding
+from openipu.run.native.rounding_kernel import prepare_rounding, take_over_rounding
 from openipu.run.native.signature import Signature
 
 __all__ = [
@@ -19,10 +19,10 @@ __all__ = [
     "NativeJob",
     "NativeProgram",
     "NotCompiledError",
-    "RoundingBuild",
     "Signature",
     "explain_unsupported",
     "find_native",
     "make_native_key",
     "prepare_rounding",
+    "take_over_rounding",
 ]

@@ -14,14 +14,7 @@ import torch
 
 from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind
 from openipu.numerics import Overflow
-from openipu.run.native.build import (
-    NativeBuild,
-    NativeJob,
-    NativeProgram,
-    NotCompiledError,
-    find_native,
-    make_native_key,
-)
+from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native, make_native_key
 from openipu.run.native.signature import Signature
 from openipu.run.rounded_draws import RoundingKernel, has_kernel, install_kernel
 
@@ -29,39 +22,40 @@ _logger = logging.getLogger("openipu")
 _NAME = "stochastic rounding"
 _EXAMPLE_ROWS, _EXAMPLE_COLUMNS = 24, 40  # neither is special: code is for any number of both
 
-_asked_for: set[Overflow] = set()  # in this process: one compilation is enough
+# Of this process, whichever program asked first; None where it has ended.
+_builds: dict[Overflow, NativeBuild | None] = {}
 
 
-class RoundingBuild:
-    """A compilation in the background."""
-
-    def __init__(self, overflow: Overflow) -> None:
-        self._overflow = overflow
-        self._build = NativeBuild(write_job(overflow), background=True)
-
-    def take_over(self) -> bool:
-        """Install the code if it is there; says whether there is nothing left to wait for."""
-        if not self._build.done:
-            return False
-        try:
-            _install(self._overflow, self._build.finish())
-        except (NotCompiledError, OSError, RuntimeError) as error:
-            _logger.debug("Stochastic rounding stays without native code: %s.", error)
-        return True
-
-
-def prepare_rounding(overflow: Overflow, *, build: bool) -> RoundingBuild | None:
+def prepare_rounding(overflow: Overflow, *, build: bool) -> None:
     """Install the code from the cache; else, if it may be built, start that."""
-    if has_kernel(overflow):
-        return None
-    native = find_native(write_job(overflow).key)
-    if native is not None:
-        _install(overflow, native)
-        return None
-    if not build or overflow in _asked_for:
-        return None
-    _asked_for.add(overflow)
-    return RoundingBuild(overflow)
+    if has_kernel(overflow) or overflow in _builds:
+        return
+    job = write_job(overflow)
+    try:
+        native = find_native(job.key)
+        if native is not None:
+            _install(overflow, native)
+        elif build:
+            _builds[overflow] = NativeBuild(job, background=True)
+    except Exception as error:  # whatever a loader or a compiler raises, the operators give the same results
+        _give_up(overflow, error)
+
+
+def take_over_rounding(overflow: Overflow) -> None:
+    """Install what was built in the background, once it is there."""
+    build = _builds.get(overflow)
+    if build is None or not build.done:
+        return
+    _builds[overflow] = None
+    try:
+        _install(overflow, build.finish())
+    except Exception as error:
+        _give_up(overflow, error)
+
+
+def _give_up(overflow: Overflow, error: Exception) -> None:
+    _builds[overflow] = None
+    _logger.debug("Stochastic rounding stays without native code: %s.", error)
 
 
 def write_job(overflow: Overflow) -> NativeJob:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.graph import InputKind, note_of
+from openipu.graph import NOTE, InputKind, note_of
 from openipu.run.aliasing import find_viewed
 from openipu.run.draft import Draft
 from openipu.run.half_operators import WIDENED
@@ -91,7 +91,7 @@ class _Copies:
         if key not in self._copies:
             with self._graph.inserting_before(reader):
                 copy = self._graph.call_function(aten._to_copy.default, (base,), {"dtype": torch.float32})
-            copy.meta = {**base.meta, "val": base.meta["val"].to(torch.float32)}
+            copy.meta = {**base.meta, NOTE: note_of(reader), "val": base.meta["val"].to(torch.float32)}
             self._copies[key] = copy
         return _repeat_views(self._graph, views, self._copies[key], reader)
 

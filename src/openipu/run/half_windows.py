@@ -1,9 +1,10 @@
 """Half precision in front of windows, for the compiled tier.
 
 In: a draft that is to be compiled. Out: the same draft, in which a half-precision value that an operator reads through
-strided or overlapping windows is stored before it is read. Inductor would otherwise round every element again for every
-window that holds it, one number at a time: a quarter of the time of a small convolutional network. `as_strided` with a
-value's own shape and strides changes nothing; Inductor stores what it is taken of.
+strided or overlapping windows is stored before it is read: in float32 if that is how it is read. Inductor would
+otherwise round or convert every element again for every window that holds it, one number at a time: a quarter of the
+time of a small convolutional network. `as_strided` with a value's own shape and strides changes nothing; Inductor
+stores what it is taken of.
 """
 
 from __future__ import annotations
@@ -39,21 +40,23 @@ def store_windowed_values(draft: Draft) -> None:
     stored: dict[fx.Node, fx.Node] = {}
     for node in list(draft.graph.nodes):
         source = node.args[0] if node.op == "call_function" and node.target in _WINDOWED else None
-        if not isinstance(source, fx.Node):
+        if not isinstance(source, fx.Node) or source.op != "call_function" or not _was_half(source):
             continue
-        reader, value = node, source
-        if not _is_half(source) and source.target is aten._to_copy.default and isinstance(source.args[0], fx.Node):
-            reader, value = source, source.args[0]  # it computes in float32: what is converted for it is stored
-        if value.op != "call_function" or not _is_half(value):
-            continue
-        if value not in stored:
-            held = value.meta["val"]
-            with draft.graph.inserting_before(reader):
-                stored[value] = draft.graph.call_function(
-                    aten.as_strided.default, (value, list(held.shape), list(held.stride()))
+        if source not in stored:
+            held = source.meta["val"]
+            with draft.graph.inserting_before(node):
+                stored[source] = draft.graph.call_function(
+                    aten.as_strided.default, (source, list(held.shape), list(held.stride()))
                 )
-            stored[value].meta = dict(value.meta)
-        reader.replace_input_with(value, stored[value])
+            stored[source].meta = dict(source.meta)
+        node.replace_input_with(source, stored[source])
+
+
+def _was_half(node: fx.Node) -> bool:
+    """Whether this is a half-precision value, or one as float32."""
+    if node.target is aten._to_copy.default and isinstance(node.args[0], fx.Node):
+        return _is_half(node) or _is_half(node.args[0])
+    return _is_half(node)
 
 
 def _is_half(node: fx.Node) -> bool:

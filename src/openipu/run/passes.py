@@ -16,6 +16,7 @@ from openipu.run.aliasing import find_owner, find_viewed, is_pure
 from openipu.run.control import build_bodies
 from openipu.run.draft import Draft
 from openipu.run.drawing import seed_draws
+from openipu.run.exact_values import skip_exact_roundings
 from openipu.run.half import widen_half_products
 
 aten = torch.ops.aten
@@ -163,6 +164,7 @@ PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("remove no-operations", remove_no_operations),
     ("draw from the seed", seed_draws),
     ("widen half products", widen_half_products),
+    ("skip exact roundings", skip_exact_roundings),
     ("fold constants", fold_constants),
     ("share views", share_views),
     ("remove dead code", remove_dead_code),

@@ -1,0 +1,101 @@
+"""Roundings that change nothing.
+
+In: a draft whose half products are computed in float32. Out: the same draft without the roundings of values that are
+half-precision numbers already. What chooses among half-precision numbers, such as the largest of a window or the
+positive part, gives half-precision numbers in float32 too: a product behind it reads them as they are, instead of
+having them rounded to half and converted back.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.graph import note_of
+from openipu.run.aliasing import find_viewed
+from openipu.run.draft import Draft
+
+aten = torch.ops.aten
+
+# Of one operand, element by element: computed in float32 where a reader wants float32.
+_MOVED = frozenset({aten.abs.default, aten.neg.default, aten.relu.default})
+_CHOOSING = _MOVED | {
+    aten.amax.default,
+    aten.amin.default,
+    aten.flip.default,
+    aten.max_pool2d_with_indices.default,
+    aten.max_pool3d_with_indices.default,
+}
+
+
+def skip_exact_roundings(draft: Draft) -> None:
+    """Let readers in float32 have exact values without a way through half precision."""
+    exact: set[fx.Node] = set()  # float32 values that are half-precision numbers
+    for node in list(draft.graph.nodes):
+        source = node.args[0] if node.args else None
+        if not isinstance(source, fx.Node):
+            continue
+        wide = _find_unrounded(source, exact)
+        if _converts(node, torch.float16, torch.float32):
+            if wide is None or not _is_same_phase(node, wide):
+                exact.add(node)  # a copy that lives until the backward pass would take twice the memory
+            else:
+                node.replace_all_uses_with(wide)
+                draft.graph.erase_node(node)
+        elif wide is not None and node.target in _MOVED and _is_read_in_float32(node):
+            exact.add(_compute_in_float32(draft.graph, node, wide))
+        elif source in exact and _chooses(node):
+            exact.add(node)
+
+
+def _find_unrounded(node: fx.Node, exact: set[fx.Node]) -> fx.Node | None:
+    """The exact float32 value that this one is rounded from, if it is."""
+    source = node.args[0] if _converts(node, torch.float32, torch.float16) else None
+    return source if isinstance(source, fx.Node) and source in exact else None
+
+
+def _chooses(node: fx.Node) -> bool:
+    """Whether each number of the result is one of the first argument's, or its negative."""
+    if node.target is operator.getitem:
+        return bool(node.args[1] == 0)  # the second result of a pool are places in its windows
+    return node.target in _CHOOSING or find_viewed(node) is not None
+
+
+def _is_read_in_float32(node: fx.Node) -> bool:
+    return any(
+        _is_same_phase(user, node)
+        and (_converts(user, torch.float16, torch.float32) or (user.target in _MOVED and _is_read_in_float32(user)))
+        for user in node.users
+    )
+
+
+def _compute_in_float32(graph: fx.Graph, node: fx.Node, wide: fx.Node) -> fx.Node:
+    """The operator on float32; who reads its half result gets that rounded."""
+    with graph.inserting_before(node):
+        computed = graph.create_node("call_function", node.target, (wide, *node.args[1:]), node.kwargs)
+        rounded = graph.call_function(aten._to_copy.default, (computed,), {"dtype": torch.float16})
+    computed.meta = {**node.meta, "val": node.meta["val"].to(torch.float32)}
+    rounded.meta = dict(node.meta)
+    node.replace_all_uses_with(rounded)
+    graph.erase_node(node)
+    return computed
+
+
+def _is_same_phase(node: fx.Node, other: fx.Node) -> bool:
+    return note_of(node).phase == note_of(other).phase
+
+
+def _converts(node: fx.Node, before: torch.dtype, after: torch.dtype) -> bool:
+    return (
+        node.target is aten._to_copy.default
+        and dict(node.kwargs) == {"dtype": after}
+        and _read_format(node.args[0]) is before
+    )
+
+
+def _read_format(node: Any) -> torch.dtype | None:
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return value.dtype if isinstance(value, torch.Tensor) else None

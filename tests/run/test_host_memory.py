@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from openipu.run.host_memory import KEEP_PAGES_VARIABLE, keep_pages, reserve_zeros
+from openipu.run.host_memory import KEEP_PAGES_VARIABLE, keep_pages, reserve_zeros, touch_pages
 
 LARGE = (1 << 8, 1 << 10)  # 1 MiB of float32
 on_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked to keep pages")
@@ -94,3 +94,70 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         faults[mode] = int(done.stdout)
     assert faults["keep"] < 100
     assert faults["return"] > 10 * max(1, faults["keep"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets pages appear on demand")
+def test_touched_pages_are_resident_and_keep_their_values():
+    tensor = reserve_zeros((16 << 20,), torch.float32)  # 64 MiB
+    tensor[5] = 7
+    before = read_resident_bytes()
+    thread = touch_pages([torch.zeros(3), tensor])
+    assert thread is not None
+    thread.join()
+    if read_resident_bytes() - before < 1 << 20:
+        pytest.skip("this kernel does not populate pages")
+    assert read_resident_bytes() - before >= 60 << 20
+    assert tensor[5] == 7
+    assert tensor.count_nonzero() == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts page faults")
+def test_an_update_of_touched_state_takes_one_page_fault_where_it_would_take_two():
+    script = """
+import resource, sys
+from openipu.run.host_memory import reserve_zeros, touch_pages
+import torch
+state = reserve_zeros((8 << 20,), torch.float32)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+if sys.argv[1] == "touch":
+    touch_pages([state]).join()
+state.mul_(0.9).add_(1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    faults = {}
+    for mode in ("touch", "use"):
+        done = subprocess.run([sys.executable, "-c", script, mode], capture_output=True, text=True, check=True)
+        faults[mode] = int(done.stdout)
+    pages = (32 << 20) // 4096
+    assert faults["use"] >= 2 * pages
+    assert faults["touch"] < 1.2 * pages
+
+
+def test_nothing_is_touched_that_fills_memory_or_has_no_pages_of_its_own(monkeypatch):
+    tensor = reserve_zeros(LARGE, torch.float32)
+    assert touch_pages([torch.zeros(1 << 20)[1:]]) is None
+    assert touch_pages([]) is None
+    monkeypatch.setattr("openipu.run.host_memory._read_free_bytes", lambda: 2 * tensor.nbytes - 1)
+    assert touch_pages([tensor]) is None
+
+
+@on_glibc
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_preparing_needed_is_handed_back():
+    script = """
+from openipu.run.host_memory import keep_pages, release_pages
+def read_resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+assert keep_pages()
+before = read_resident_bytes()
+blocks = [bytes([1]) * (1 << 20) for _ in range(64)]
+blocks = None
+kept = read_resident_bytes() - before
+release_pages()
+print(kept, read_resident_bytes() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    kept, left = (int(number) for number in done.stdout.split())
+    assert kept > 60 << 20
+    assert left < 8 << 20

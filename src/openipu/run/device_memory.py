@@ -14,7 +14,7 @@ import torch
 
 from openipu.errors import InputError, OptionError
 from openipu.graph import GraphInput, InputKind, Program, StateSlot
-from openipu.run.host_memory import reserve_zeros
+from openipu.run.host_memory import reserve_zeros, touch_pages
 
 
 class Follower(Protocol):
@@ -47,6 +47,7 @@ class DeviceMemory:
         self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
         self.weights_loaded = not self.parameters and not self.buffers[0]
         self.hyper_set = not self.hyper
+        touch_pages([*self.parameters.values(), *self.state.values()])
 
     @torch.no_grad()
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:

@@ -1,9 +1,9 @@
 """Pages of this host: how device memory is reserved, and how freed memory is kept for the next step.
 
-In: shapes, or the wish to keep pages. Out: tensors of zeros whose pages appear when they are first written, on huge
-pages where the system has them; and a C library that does not hand memory back to the system between two operators. A
-fresh page costs several times as much as one that is already there, and a training step would ask for the same ones
-again and again.
+In: shapes, tensors, or the wish to keep pages. Out: tensors of zeros whose pages appear when they are first used, or
+beside other work; and a C library that does not hand memory back to the system between two operators. A fresh page
+costs several times as much as one that is already there, and a training step would ask for the same ones again and
+again. Huge pages are not asked for: steps are as quick without them, and on virtual machines their first use is slow.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import math
 import mmap
 import os
 import platform
-from collections.abc import Sequence
-from contextlib import suppress
+import sys
+import threading
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import torch
@@ -22,6 +23,10 @@ import torch
 KEEP_PAGES_VARIABLE = "OPENIPU_KEEP_PAGES"
 
 _RESERVED_BYTES = 1 << 20  # from here on a tensor gets pages of its own
+_TOUCHED_BYTES = 8 << 20  # in one call: other threads wait for it when they map memory
+_TOUCHED_SHARE = 0.5  # of free memory at most
+
+_MADV_POPULATE_WRITE = 23  # of Linux's mman.h
 
 # Parameters of mallopt, from the C library's malloc.h.
 _M_TRIM_THRESHOLD = -1
@@ -41,10 +46,44 @@ def reserve_zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         return torch.zeros(tuple(shape), dtype=dtype)
     # Private: a forked worker of a data loader must not write into the same weights.
     pages = mmap.mmap(-1, count * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without huge pages: small ones do
-            pages.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(pages, dtype=dtype, count=count).view(tuple(shape))
+
+
+def touch_pages(tensors: Iterable[torch.Tensor]) -> threading.Thread | None:
+    """Let the pages of reserved tensors appear in the background, in this order; their values stay as they are.
+
+    A page that is read before it is written costs twice: first all such pages are one and the same page of zeros. None
+    where there is nothing to gain: on a single core, or where the tensors would fill a good part of free memory.
+    """
+    reserved = [tensor for tensor in tensors if tensor.nbytes >= _RESERVED_BYTES and _starts_page(tensor)]
+    enough = 0 < sum(tensor.nbytes for tensor in reserved) <= _read_free_bytes() * _TOUCHED_SHARE
+    if not enough or (os.cpu_count() or 1) < 2 or not sys.platform.startswith("linux"):
+        return None
+    thread = threading.Thread(target=_touch, args=(reserved,), name="openipu-pages", daemon=True)
+    thread.start()
+    return thread
+
+
+def _touch(tensors: list[torch.Tensor]) -> None:
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    while tensors:
+        tensor = tensors.pop(0)
+        for offset in range(0, tensor.nbytes, _TOUCHED_BYTES):
+            length = min(_TOUCHED_BYTES, tensor.nbytes - offset)
+            if advise(tensor.data_ptr() + offset, length, _MADV_POPULATE_WRITE) != 0:
+                return  # a kernel before 5.14: pages appear when they are used
+
+
+def _starts_page(tensor: torch.Tensor) -> bool:
+    return tensor.data_ptr() % mmap.PAGESIZE == 0 and tensor.is_contiguous()
+
+
+def _read_free_bytes() -> int:
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE
+    except (ValueError, OSError):
+        return 0
 
 
 @cache
@@ -66,3 +105,9 @@ def keep_pages() -> bool:
         set_option(name, value) == 1
         for name, value in ((_M_TRIM_THRESHOLD, _LARGEST_INT), (_M_TOP_PAD, _TOP_PAD_BYTES))
     )
+
+
+def release_pages() -> None:
+    """Hand freed memory back to the system once: what preparing a program needed is no use for its steps."""
+    if keep_pages():
+        ctypes.CDLL(None).malloc_trim(0)

@@ -19,6 +19,7 @@ from openipu.graph import Program, RunOptions, Tier
 from openipu.run.draft import Draft
 from openipu.run.engines import CompiledEngine, Engine, InstantEngine, draft_units
 from openipu.run.fold_choice import apply_fold, choose_fold
+from openipu.run.host_memory import release_pages
 from openipu.run.lanes import Lanes
 from openipu.run.micro import draft_micro, weigh_micro_batch
 from openipu.run.native import (
@@ -76,8 +77,10 @@ class Tiers:
 
     def start(self) -> Engine:
         """The first engine: compiled if that is asked for, or there from before; else instant."""
-        if self.engine is None and (self._wanted is Tier.INSTANT or not self._start_compiled()):
-            self.engine = self._build_instant()
+        if self.engine is None:
+            if self._wanted is Tier.INSTANT or not self._start_compiled():
+                self.engine = self._build_instant()
+            release_pages()
         assert self.engine is not None
         return self.engine
 
@@ -110,6 +113,7 @@ class Tiers:
         elif self._spent_seconds > self._patience and len(self._times) == _TRIED_RUNS:
             self._instant_seconds = min(self._times)
             self._compile_in_background()
+            release_pages()
 
     def _start_compiled(self) -> bool:
         native = find_native(self._key) if self._key is not None else None

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind, Program, Reduction, RunOptions
+from openipu.run.accumulation import accumulate_gradients, add_rows_in_place, take_gradients
 from openipu.run.aliasing import draws_random_numbers, find_owner
 from openipu.run.arithmetic import check_arithmetic
 from openipu.run.buckets import Bucket
@@ -83,7 +84,7 @@ def build_micro(
     random = any(draws_random_numbers(node) for node in draft.graph.nodes)
     scale = weigh_micro_batch(options)
     if updater is not None and accumulates:
-        accumulate_gradients(draft, updater.accumulators, scale)
+        accumulate_gradients(draft, updater.accumulators, scale, single=options.floating_point_exceptions)
     elif updater is not None:
         scale_gradients(draft, scale)
         apply_updates(draft, updater.ready_buckets, frozenset(updater.late_gradients))
@@ -92,6 +93,7 @@ def build_micro(
     else:
         if not options.training:
             pack_weights(draft, memory)
+        add_rows_in_place(draft)
         use_onednn_products(draft)
         fuse_draws(draft.graph)
     bound = dict(draft.bound)
@@ -121,17 +123,9 @@ def scale_gradients(draft: Draft, scale: float) -> None:
     draft.replace_results(nodes, draft.outputs)
 
 
-def accumulate_gradients(draft: Draft, accumulators: dict[str, torch.Tensor], scale: float) -> None:
-    """Add each gradient to its accumulator where it is computed, instead of returning it."""
-    for name, node in _take_gradients(draft).items():
-        accumulator = draft.add_placeholder("accumulator", accumulators[name])
-        with draft.graph.inserting_after(node):
-            draft.graph.call_function(torch.Tensor.add_, (accumulator, node), {"alpha": scale} if scale != 1 else {})
-
-
 def apply_updates(draft: Draft, buckets: Sequence[Bucket], kept: frozenset[str]) -> None:
     """Update the parameters of each bucket as soon as their gradients are there and their old values are not needed."""
-    gradients = _take_gradients(draft, kept)
+    gradients = take_gradients(draft, kept)
     order = {node: index for index, node in enumerate(draft.graph.nodes)}
     last_read: dict[str, fx.Node] = {}
     for node in draft.graph.nodes:
@@ -146,12 +140,3 @@ def apply_updates(draft: Draft, buckets: Sequence[Bucket], kept: frozenset[str])
         position = max([*nodes, *reads], key=order.__getitem__)
         with draft.graph.inserting_after(position):
             draft.graph.create_node("call_function", bucket.apply, tuple(nodes), name="update")
-
-
-def _take_gradients(draft: Draft, kept: frozenset[str] = frozenset()) -> dict[str, fx.Node]:
-    """The gradient nodes by parameter; those not `kept` are no longer returned."""
-    pairs = list(zip(draft.results, draft.outputs, strict=True))
-    gradients = {entry.name: node for node, entry in pairs if entry.kind is OutputKind.GRADIENT}
-    left = [(node, entry) for node, entry in pairs if entry.kind is not OutputKind.GRADIENT or entry.name in kept]
-    draft.replace_results([node for node, _ in left], [entry for _, entry in left])
-    return gradients

@@ -243,6 +243,20 @@ def test_half_partials_of_layers_and_convolutions():
     assert torch.equal(run(layer, (x, w, bias))[0], (product.float() + bias.float()).half())
 
 
+def test_half_partials_behind_operators_that_are_computed_in_float32():
+    images, kernels, weights = random_half(2, 3, 10, 10), random_half(80, 3, 3, 3, seed=1), random_half(4, 80, seed=2)
+
+    def forward(x, k, w):
+        return F.linear(F.relu(F.max_pool2d(F.conv2d(x, k), 8)).flatten(1), w)
+
+    inputs = (images, kernels, weights)
+    options = RunOptions(half_partials=True)
+    pooled = F.relu(F.max_pool2d(run(draft(F.conv2d, inputs[:2], options), inputs[:2])[0].float(), 8)).flatten(1)
+    expected = multiply_with_half_partials(pooled.half(), weights.t(), group=choose_chunk(80))
+    assert torch.equal(run(draft(forward, inputs, options), inputs)[0], expected)
+    assert not torch.equal(expected, F.linear(pooled, weights.float()).half())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stochastic", [False, True])
 def test_compiled_code_rounds_to_the_same_bits(stochastic):

@@ -31,24 +31,36 @@ _CHOOSING = _MOVED | {
 }
 
 
+def find_half_numbers(graph: fx.Graph) -> set[fx.Node]:
+    """Float32 values that are half-precision numbers: converted from half, or chosen among such."""
+    found: set[fx.Node] = set()
+    for node in graph.nodes:
+        if _holds_half_numbers(node, found):
+            found.add(node)
+    return found
+
+
 def skip_exact_roundings(draft: Draft) -> None:
     """Let readers in float32 have exact values without a way through half precision."""
-    exact: set[fx.Node] = set()  # float32 values that are half-precision numbers
+    exact: set[fx.Node] = set()
     for node in list(draft.graph.nodes):
         source = node.args[0] if node.args else None
-        if not isinstance(source, fx.Node):
-            continue
-        wide = _find_unrounded(source, exact)
-        if _converts(node, torch.float16, torch.float32):
-            if wide is None or not _is_same_phase(node, wide):
-                exact.add(node)  # a copy that lives until the backward pass would take twice the memory
-            else:
-                node.replace_all_uses_with(wide)
-                draft.graph.erase_node(node)
+        wide = _find_unrounded(source, exact) if isinstance(source, fx.Node) else None
+        # A copy that lives until the backward pass would take twice the memory.
+        if wide is not None and _converts(node, torch.float16, torch.float32) and _is_same_phase(node, wide):
+            node.replace_all_uses_with(wide)
+            draft.graph.erase_node(node)
         elif wide is not None and node.target in _MOVED and _is_read_in_float32(node):
             exact.add(_compute_in_float32(draft.graph, node, wide))
-        elif source in exact and _chooses(node):
+        elif _holds_half_numbers(node, exact):
             exact.add(node)
+
+
+def _holds_half_numbers(node: fx.Node, known: set[fx.Node]) -> bool:
+    if _converts(node, torch.float16, torch.float32):
+        return True
+    source = node.args[0] if node.args else None
+    return isinstance(source, fx.Node) and source in known and _chooses(node)
 
 
 def _find_unrounded(node: fx.Node, exact: set[fx.Node]) -> fx.Node | None:

@@ -18,6 +18,7 @@ from openipu.numerics import choose_chunk
 from openipu.run.aliasing import find_owner
 from openipu.run.draft import Draft
 from openipu.run.drawing import set_value
+from openipu.run.exact_values import find_half_numbers
 
 aten = torch.ops.aten
 
@@ -26,26 +27,24 @@ _Multiply = Callable[..., fx.Node]
 
 def split_half_products(draft: Draft) -> None:
     """Round the running sums of half products to half. Gradients of convolutions keep float32 sums."""
+    halves = find_half_numbers(draft.graph)
     for node in list(draft.graph.nodes):
-        if node.target in _RULES and _is_half_product(node):
+        if node.target in _RULES and _is_half_product(node, halves):
             _Splitter(draft.graph, node).split()
 
 
-def _is_half_product(node: fx.Node) -> bool:
-    """Whether all that goes in was half, and all that is read is rounded to half."""
+def _is_half_product(node: fx.Node, halves: set[fx.Node]) -> bool:
+    """Whether all that goes in are half numbers, and all that is read is rounded to half."""
     sources = [value for value in node.args if isinstance(value, fx.Node)]
     return (
-        all(_is_conversion(find_owner(value), torch.float32, torch.float16) for value in sources)
+        all(find_owner(value) in halves for value in sources)
         and bool(node.users)
-        and all(_is_conversion(user, torch.float16, torch.float32) for user in node.users)
+        and all(_rounds_to_half(user) for user in node.users)
     )
 
 
-def _is_conversion(node: fx.Node, target: torch.dtype, source: torch.dtype) -> bool:
-    if node.target is not aten._to_copy.default or node.meta["val"].dtype is not target:
-        return False
-    operand = node.args[0]
-    return isinstance(operand, fx.Node) and operand.meta["val"].dtype is source
+def _rounds_to_half(node: fx.Node) -> bool:
+    return node.target is aten._to_copy.default and node.meta["val"].dtype is torch.float16
 
 
 class _Splitter:

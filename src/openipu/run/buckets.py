@@ -8,14 +8,16 @@ operators goes through in pieces that stay in the cache, which is where the time
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.run.device_memory import DeviceMemory
 from openipu.run.host_memory import reserve_zeros
+from openipu.run.rounded_draws import round_by_chance
 from openipu.run.update_functions import RuleFunctions
-from openipu.run.update_rules import GRADIENT_ROLE, PARAMETER_ROLE
+from openipu.run.update_rules import GRADIENT_ROLE, PARAMETER_ROLE, WeightRounding
 
 PIECE_ELEMENTS = 1 << 18  # a megabyte of float32: the handful that a rule works on fits the cache of a core
 _ALONE_ELEMENTS = 1 << 16  # from here on a parameter gains nothing from neighbours
@@ -32,6 +34,7 @@ class Bucket:
         memory: DeviceMemory,
         gradient_dtype: torch.dtype,
         accumulate: bool,
+        roundings: Mapping[str, WeightRounding],
     ) -> None:
         self.parameters = tuple(parameters)
         self.external: tuple[torch.Tensor | float, ...] = ()  # the 0-dim values of this update
@@ -50,7 +53,11 @@ class Bucket:
             self.gradients = self._cut(self._gradient)
             if self._reads_gradient:
                 flat[GRADIENT_ROLE] = self._gradient
-        self._piece = max(1, self._length) if functions.one_pass else PIECE_ELEMENTS
+        self._roundings = [roundings[name] for name in parameters if name in roundings]
+        self._seed = memory.update_seed
+        # Bits are drawn for whole parameters.
+        whole = functions.one_pass or bool(self._roundings)
+        self._piece = max(1, self._length) if whole else PIECE_ELEMENTS
         pieces = (torch.split(flat[role], self._piece) for role in functions.roles if role in flat)
         self._pieces = list(zip(*pieces, strict=True))
 
@@ -74,7 +81,8 @@ class Bucket:
 
     def apply(self, *gradients: torch.Tensor) -> None:
         """Update all parameters from their gradients, or from what was accumulated where none are given."""
-        update, external = self._update, self.external
+        update = self._update_rounded if self._roundings else self._update
+        external = self.external
         if self._gradient is None and self._reads_gradient:
             new = torch.split(gradients[0].reshape(-1), self._piece)
             for piece, gradient in zip(self._pieces, new, strict=True):
@@ -84,6 +92,13 @@ class Bucket:
             torch._foreach_copy_(self.gradients, list(gradients))
         for piece in self._pieces:
             update(*piece, *external)
+
+    def _update_rounded(self, weights: torch.Tensor, *values: Any) -> None:
+        """Compute new weights in float32, then round each parameter by its own bits."""
+        wide = weights.float()
+        self._update(wide, *values)
+        for new, held, rounding in zip(self._cut(wide), self._cut(weights), self._roundings, strict=True):
+            held.copy_(round_by_chance(new, self._seed, rounding.draw, held.shape, rounding.overflow))
 
     def clear(self) -> None:
         """Start accumulating anew."""
@@ -101,13 +116,14 @@ class BucketGroup:
         memory: DeviceMemory,
         gradient_dtype: torch.dtype,
         accumulate: bool,
+        roundings: Mapping[str, WeightRounding],
     ) -> None:
         self._functions = functions
         self._scalar_states = {role: _share(role, parameters, memory) for role in functions.shared_states}
         large = [name for name in parameters if memory.parameters[name].numel() >= _ALONE_ELEMENTS]
         small = [name for name in parameters if name not in set(large)]
         self.buckets = tuple(
-            Bucket(functions, names, memory, gradient_dtype, accumulate)
+            Bucket(functions, names, memory, gradient_dtype, accumulate, roundings)
             for names in (*([name] for name in large), small)
             if names
         )

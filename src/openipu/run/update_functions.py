@@ -47,8 +47,8 @@ class RuleFunctions:
         return tuple(dict.fromkeys((*self.scalar_states.values(), *self.scalar_roles)))
 
 
-def build_rule_functions(rule: Rule) -> RuleFunctions:
-    """Generate both functions of a rule."""
+def build_rule_functions(rule: Rule, *, wide: bool = False) -> RuleFunctions:
+    """Generate both functions of a rule; with `wide`, for half parameters that are given in float32 and left so."""
     elementwise = {role: node for role, node in rule.results.items() if role not in rule.scalar_roles}
     scalar_roles = {role: node for role, node in rule.results.items() if role not in elementwise}
     roles = [
@@ -64,7 +64,7 @@ def build_rule_functions(rule: Rule) -> RuleFunctions:
         dict.fromkeys(node for node in (*externals, *scalar_roles.values()) if node in set(rule.scalars))
     )
     arguments = (*rule.shared, *rule.scalar_states)
-    update_elements, one_pass = _generate_elements(rule, roles, externals, elementwise, numbers)
+    update_elements, one_pass = _generate_elements(rule, roles, externals, elementwise, numbers, wide)
     return RuleFunctions(
         roles=tuple(roles),
         externals=externals,
@@ -120,6 +120,7 @@ def _generate_elements(
     externals: tuple[fx.Node, ...],
     results: dict[str, fx.Node],
     number_externals: set[fx.Node],
+    unrounded: bool,
 ) -> tuple[Callable[..., Any], bool]:
     graph = fx.Graph()
     targets = {role: graph.placeholder(role) for role in roles}
@@ -137,6 +138,8 @@ def _generate_elements(
     new = dict(zip(results, list_results(graph), strict=True))
     wide, wide_new = strip_conversions(targets, new)
     fuse = find_fused_update(graph, wide, wide_new) if len(numbers) == len(externals) else None
+    if unrounded:
+        output.args = (tuple(wide_new[role] for role in results),)
     write_results(graph, [targets[role] for role in results], output)
     plain = generate_function(graph, {}, "update elements")
     if fuse is None:

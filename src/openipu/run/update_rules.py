@@ -9,7 +9,7 @@ graphs.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import fx
@@ -21,7 +21,7 @@ from openipu.run.passes import simplify
 from openipu.run.scalar_lanes import separate_scalars
 from openipu.run.update_groups import GRADIENT_ROLE, PARAMETER_ROLE, group_alike
 
-__all__ = ["GRADIENT_ROLE", "PARAMETER_ROLE", "Family", "Rule", "UpdatePlan", "plan_update"]
+__all__ = ["GRADIENT_ROLE", "PARAMETER_ROLE", "Family", "Rule", "UpdatePlan", "WeightRounding", "plan_update"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,14 @@ class Family:
     parameters: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class WeightRounding:
+    """How a new weight becomes half by chance."""
+
+    draw: int  # which bits of the update's seed
+    overflow: str
+
+
 @dataclass(frozen=True, eq=False)
 class UpdatePlan:
     """The update graph, cut up."""
@@ -53,6 +61,7 @@ class UpdatePlan:
     families: tuple[Family, ...]
     other_parameters: tuple[str, ...]  # updated by the captured graph itself
     gradient_dtypes: Mapping[str, torch.dtype]
+    roundings: Mapping[str, WeightRounding] = field(default_factory=dict)  # of families' parameters
 
 
 class _NotElementwiseError(Exception):

@@ -44,11 +44,12 @@ class Updater:
             BucketGroup
         ] = []  # need a value of all gradients, such as their norm, or the end of forward
         for family in plan.families:
-            functions = build_rule_functions(family.rule)
+            rounded = not plan.roundings.keys().isdisjoint(family.parameters)
+            functions = build_rule_functions(family.rule, wide=rounded)
             waits = any(node in needing for node in family.rule.shared) or not written.isdisjoint(family.parameters)
             groups = self._waiting if waits else self._ready
             for names in divide_parameters(family.parameters, functions, memory):
-                groups.append(BucketGroup(functions, names, memory, dtypes[names[0]], accumulate))
+                groups.append(BucketGroup(functions, names, memory, dtypes[names[0]], accumulate, plan.roundings))
         others = _find_other_results(plan)
         self._other_targets = {node: key for key, node in others.items()}
         self._other_accumulators = {

@@ -22,7 +22,8 @@ from bench.work.process_figures import read_peak_bytes, read_resident_bytes, res
 _torch_seconds = time.perf_counter() - _started
 
 Step = Callable[[], object]
-SETTLING_STEPS = 12  # openipu compares some steps of each tier before it chooses one
+SETTLING_STEPS = 12  # openipu compares some steps of each tier before it chooses one,
+SETTLING_SECONDS = 0.5  # more of them where they are short
 
 
 class StepRunner:
@@ -70,9 +71,17 @@ class StepRunner:
         if self.way.kind is Kind.OPENIPU and self.way.tier is None:
             busy = True
             while busy and time.perf_counter() - started < limit_seconds:
-                self.run(SETTLING_STEPS)
+                self._run_for(SETTLING_STEPS, SETTLING_SECONDS)
                 busy = wait_until_idle(limit_seconds, alone=True)
+            self._run_for(SETTLING_STEPS, SETTLING_SECONDS)
         return {"settle_seconds": time.perf_counter() - started}
+
+    def _run_for(self, steps: int, seconds: float) -> None:
+        """At least so many steps, for at least so long."""
+        started = time.perf_counter()
+        while steps > 0 or time.perf_counter() - started < seconds:
+            self.step()
+            steps -= 1
 
     def run(self, steps: int, warm: int = 0) -> float:
         """Mean seconds of so many steps, after some that do not count."""

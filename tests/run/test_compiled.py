@@ -133,15 +133,30 @@ def test_auto_answers_at_once_and_takes_the_compiled_step_over_when_it_is_there(
     torch.testing.assert_close(later, pinned[-3:], atol=1e-3, rtol=1e-3)
 
 
-def test_auto_goes_back_where_the_compiled_step_is_slower(start_training, monkeypatch):
+@pytest.mark.parametrize(("instant", "compiled", "runs"), [(1e-3, 2e-3, 125), (1.0, 1.5, 8), (1e-6, 2e-6, 256)])
+def test_auto_goes_back_where_the_compiled_step_is_slower(start_training, instant, compiled, runs):
     trained, _ = train(start_training, Tier.AUTO, runs=1)
     chooser = trained.executable._tiers
-    chooser._patience, chooser._instant_seconds, chooser._native = 0.0, 1e-3, _FakeNative()
-    for _ in range(8):
-        chooser.note_run(2e-3)
+    chooser._patience, chooser._instant_seconds, chooser._native = 0.0, instant, _FakeNative()
+    chooser._times.clear()
+    for _ in range(runs - 1):  # a quarter of a second, 8 runs at least, 256 at most
+        chooser.note_run(compiled)
+    assert chooser._native is not None
+    chooser.note_run(compiled)
     assert chooser._native is None
     assert trained.executable.tier is Tier.INSTANT
     assert _FakeNative.said == {"slower than instant": True}
+
+
+def test_one_quick_run_among_many_is_enough_to_stay_compiled(start_training):
+    trained, _ = train(start_training, Tier.AUTO, runs=1)
+    chooser = trained.executable._tiers
+    chooser._patience, chooser._instant_seconds, chooser._native = 0.0, 1e-3, _FakeNative()
+    chooser._times.clear()
+    for seconds in [5e-3] * 20 + [0.8e-3] + [5e-3] * 60:  # the first runs warm up, and others use the machine
+        chooser.note_run(seconds)
+    assert chooser._native is not None
+    assert chooser._patience == float("inf")
 
 
 class _FakeNative:

@@ -41,7 +41,9 @@ from openipu.trace import COMPILE, mark_moment, span
 PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
 
 _PATIENCE_SECONDS = 20.0  # a run that has gone on for so long is worth a compilation
-_TRIED_RUNS = 8  # of each engine, for the comparison
+_TRIED_RUNS = 8  # of each engine, for the comparison: so many at least
+_TRIED_SECONDS = 0.25  # and for so long, because a few short runs say little
+_MOST_TRIED_RUNS = 256
 _JUDGED_SPEED = 1.0  # the compiled engine stays if its best time is at most so much of the instant one's
 _VERDICT = "slower than instant"
 
@@ -64,7 +66,7 @@ class Tiers:
         self._build: NativeBuild | None = None
         self._patience = _read_patience() if self._wanted is Tier.AUTO else float("inf")
         self._spent_seconds = 0.0
-        self._times: deque[float] = deque(maxlen=_TRIED_RUNS)
+        self._times: deque[float] = deque(maxlen=_MOST_TRIED_RUNS)
         self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
         self.engine: Engine | None = None
 
@@ -110,7 +112,7 @@ class Tiers:
         elif self._build is not None:
             if self._build.done:
                 self._take_over(self._build)
-        elif self._spent_seconds > self._patience and len(self._times) == _TRIED_RUNS:
+        elif self._spent_seconds > self._patience and self._has_tried():
             self._instant_seconds = min(self._times)
             self._compile_in_background()
             release_pages()
@@ -172,10 +174,15 @@ class Tiers:
         mark_moment(COMPILE, "native code: taken over")
         self._times.clear()
 
+    def _has_tried(self) -> bool:
+        """Whether the runs so far are enough to tell how quick an engine is."""
+        count = len(self._times)
+        return count >= _TRIED_RUNS and (count == _MOST_TRIED_RUNS or sum(self._times) >= _TRIED_SECONDS)
+
     def _judge(self) -> None:
         """Compare the first runs of the compiled engine with the last ones of the instant one, each by its best: other
         programs of this machine only ever add to a time."""
-        if len(self._times) < _TRIED_RUNS:
+        if not self._has_tried():
             return
         self._patience = float("inf")
         assert self._instant_seconds is not None

@@ -111,6 +111,34 @@ def test_rows_are_added_to_the_gradient_of_a_shared_matrix(start_training):
     assert len(after) == len(before) - 1
 
 
+class Shared(nn.Module):
+    """Two weights with one gradient, and a third whose gradient is a sum that holds it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.third, self.first, self.second = (nn.Parameter(torch.randn(4, 4)) for _ in range(3))
+
+    def forward(self, x):
+        both = self.first + self.second
+        found = x @ (both + self.third) + torch.tanh(x @ self.third)
+        return F.mse_loss(found, torch.ones_like(found))
+
+
+def test_one_gradient_may_belong_to_several_weights(start_training):
+    model = Shared()
+    eager = copy.deepcopy(model)
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+    options = RunOptions(training=True, gradient_accumulation=4, folding=False)
+    trained = start_training(model, torch.optim.SGD(model.parameters(), lr=0.5), (x,), options)
+    trained.executable.run([x])
+    for part in x.split(2):
+        (eager(part) / 4).backward()
+    torch.optim.SGD(eager.parameters(), lr=0.5).step()
+    for name, value in trained.read_weights().items():
+        torch.testing.assert_close(value, eager.state_dict()[name])
+
+
 def test_a_value_that_is_read_again_is_not_written_to(build_program):
     from openipu.graph import OutputKind
     from openipu.run.draft import draft_graph

@@ -8,7 +8,7 @@ three times more: for a language model's vocabulary, a sixth of the step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -25,10 +25,13 @@ def accumulate_gradients(
     draft: Draft, accumulators: Mapping[str, torch.Tensor], scale: float, *, single: bool = False
 ) -> None:
     """Add all gradients to their accumulators; with `single`, by an operator of its own each."""
-    for name, gradient in take_gradients(draft).items():
+    gradients = take_gradients(draft)
+    for name, gradient in gradients.items():
         accumulator = draft.add_placeholder("accumulator", accumulators[name])
-        for part in [gradient] if single else _list_parts(draft.graph, gradient):
-            _add_part(draft.graph, accumulator, part, scale, joined=not single)
+        # What is the gradient of another parameter, too, stays as it is.
+        kept = {node for other, node in gradients.items() if single or other != name}
+        for part in _list_parts(draft.graph, gradient, kept):
+            _add_part(draft.graph, accumulator, part, scale, kept)
 
 
 def take_gradients(draft: Draft, kept: frozenset[str] = frozenset()) -> dict[str, fx.Node]:
@@ -72,9 +75,9 @@ def add_rows(
     return total.index_add_(0, where, rows, alpha=scale)
 
 
-def _list_parts(graph: fx.Graph, node: fx.Node) -> list[fx.Node]:
+def _list_parts(graph: fx.Graph, node: fx.Node, kept: Collection[fx.Node]) -> list[fx.Node]:
     """What a gradient is the sum of: each part can go to the accumulator, and its memory, as soon as it is there."""
-    if node.users or node.target is not aten.add.Tensor or node.kwargs or not _is_float32(node):
+    if node in kept or node.users or node.target is not aten.add.Tensor or node.kwargs or not _is_float32(node):
         return [node]
     first, second = node.args
     if first is second or not all(_has_shape_of(part, node) for part in (first, second)):
@@ -82,14 +85,15 @@ def _list_parts(graph: fx.Graph, node: fx.Node) -> list[fx.Node]:
     graph.erase_node(node)
     assert isinstance(first, fx.Node)
     assert isinstance(second, fx.Node)
-    return [*_list_parts(graph, first), *_list_parts(graph, second)]
+    return [*_list_parts(graph, first, kept), *_list_parts(graph, second, kept)]
 
 
-def _add_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float, joined: bool) -> None:
+def _add_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float, kept: Collection[fx.Node]) -> None:
+    alone = not part.users and part not in kept
     with graph.inserting_after(part):
-        if joined and not part.users and _is_sum_of_rows(part):
+        if alone and _is_sum_of_rows(part):
             graph.call_function(add_rows, (accumulator, *part.args[:2], part.args[3], scale))
-        elif joined and not part.users and part.target is aten.mm.default and _is_float32(part):
+        elif alone and part.target is aten.mm.default and _is_float32(part):
             graph.call_function(torch.Tensor.addmm_, (accumulator, *part.args), {"alpha": scale})
         else:
             graph.call_function(torch.Tensor.add_, (accumulator, part), {"alpha": scale})

@@ -133,30 +133,57 @@ def test_auto_answers_at_once_and_takes_the_compiled_step_over_when_it_is_there(
     torch.testing.assert_close(later, pinned[-3:], atol=1e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("instant", "compiled", "runs"), [(1e-3, 2e-3, 125), (1.0, 1.5, 8), (1e-6, 2e-6, 256)])
-def test_auto_goes_back_where_the_compiled_step_is_slower(start_training, instant, compiled, runs):
+@pytest.fixture
+def judged(start_training, monkeypatch):
+    """A program whose compiled engine has just taken over."""
     trained, _ = train(start_training, Tier.AUTO, runs=1)
     chooser = trained.executable._tiers
-    chooser._patience, chooser._instant_seconds, chooser._native = 0.0, instant, _FakeNative()
+    monkeypatch.setattr(_FakeNative, "said", None)
+    monkeypatch.setattr(tiers.Tiers, "_bind_native", lambda self, native: setattr(self, "engine", _FakeEngine()))
+    chooser._patience, chooser._native, chooser.engine = 0.0, _FakeNative(), _FakeEngine()
     chooser._times.clear()
-    for _ in range(runs - 1):  # a quarter of a second, 8 runs at least, 256 at most
-        chooser.note_run(compiled)
-    assert chooser._native is not None
-    chooser.note_run(compiled)
-    assert chooser._native is None
-    assert trained.executable.tier is Tier.INSTANT
+    return chooser
+
+
+def note_runs(chooser, seconds, runs):
+    for _ in range(runs):
+        chooser.note_run(seconds)
+
+
+@pytest.mark.parametrize(("instant", "compiled", "runs"), [(1e-3, 2e-3, 125), (1.0, 1.5, 8), (1e-6, 2e-6, 256)])
+def test_auto_goes_back_where_the_compiled_step_is_slower(judged, instant, compiled, runs):
+    judged._instant_seconds = instant
+    note_runs(judged, compiled, runs - 1)  # a quarter of a second, 8 runs at least, 256 at most
+    assert judged.tier is Tier.COMPILED
+    note_runs(judged, compiled, 1)
+    assert judged.tier is Tier.INSTANT
+    assert judged._native is None
     assert _FakeNative.said == {"slower than instant": True}
 
 
-def test_one_quick_run_among_many_is_enough_to_stay_compiled(start_training):
-    trained, _ = train(start_training, Tier.AUTO, runs=1)
-    chooser = trained.executable._tiers
-    chooser._patience, chooser._instant_seconds, chooser._native = 0.0, 1e-3, _FakeNative()
-    chooser._times.clear()
+def test_one_quick_run_among_many_is_enough_to_stay_compiled(judged):
+    judged._instant_seconds = 1e-3
     for seconds in [5e-3] * 20 + [0.8e-3] + [5e-3] * 60:  # the first runs warm up, and others use the machine
-        chooser.note_run(seconds)
-    assert chooser._native is not None
-    assert chooser._patience == float("inf")
+        judged.note_run(seconds)
+    assert judged.tier is Tier.COMPILED
+    assert judged._patience == float("inf")
+
+
+@pytest.mark.parametrize(("before", "again", "winner"), [(1.05, 0.9, Tier.INSTANT), (0.95, 1.1, Tier.COMPILED)])
+def test_engines_that_are_close_are_compared_twice(judged, before, again, winner):
+    judged._instant_seconds = before
+    note_runs(judged, 1.0, 8)
+    assert judged.tier is Tier.INSTANT  # for another look
+    assert judged._native is not None
+    note_runs(judged, again, 8)
+    assert judged.tier is winner
+    assert (judged._native is not None) == (winner is Tier.COMPILED)
+    assert (_FakeNative.said is None) == (winner is Tier.COMPILED)
+    assert judged._patience == float("inf")
+
+
+class _FakeEngine:
+    tier = Tier.COMPILED
 
 
 class _FakeNative:

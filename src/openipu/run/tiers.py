@@ -44,6 +44,7 @@ _PATIENCE_SECONDS = 20.0  # a run that has gone on for so long is worth a compil
 _TRIED_RUNS = 8  # of each engine, for the comparison: so many at least
 _TRIED_SECONDS = 0.25  # and for so long, because a few short runs say little
 _MOST_TRIED_RUNS = 256
+_CLOSE_SPEED = 1.2  # engines that differ by less are compared twice
 _JUDGED_SPEED = 1.0  # the compiled engine stays if its best time is at most so much of the instant one's
 _VERDICT = "slower than instant"
 
@@ -68,6 +69,7 @@ class Tiers:
         self._spent_seconds = 0.0
         self._times: deque[float] = deque(maxlen=_MOST_TRIED_RUNS)
         self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
+        self._compiled_seconds: float | None = None  # once the instant engine runs again
         self.engine: Engine | None = None
 
     @property
@@ -180,21 +182,34 @@ class Tiers:
         return count >= _TRIED_RUNS and (count == _MOST_TRIED_RUNS or sum(self._times) >= _TRIED_SECONDS)
 
     def _judge(self) -> None:
-        """Compare the first runs of the compiled engine with the last ones of the instant one, each by its best: other
-        programs of this machine only ever add to a time."""
+        """Compare the engines, each by its best run: other programs of this machine only ever add to a time. Where they
+        are close, the instant one runs again: the machine may have been slower, or quicker, before."""
         if not self._has_tried():
             return
-        self._patience = float("inf")
+        best = min(self._times)
         assert self._instant_seconds is not None
+        if self._compiled_seconds is not None:
+            self._decide(best, self._compiled_seconds)
+        elif 1 / _CLOSE_SPEED < self._instant_seconds / best < _CLOSE_SPEED:
+            self._compiled_seconds = best
+            self._times.clear()
+            self.engine = self._build_instant()
+        else:
+            self._decide(self._instant_seconds, best)
+
+    def _decide(self, instant: float, compiled: float) -> None:
+        self._patience = float("inf")
         assert self._native is not None
-        compiled = min(self._times)
-        if compiled <= self._instant_seconds * _JUDGED_SPEED:
-            _logger.info("%s runs compiled: %.1fx.", self._program.name, self._instant_seconds / compiled)
+        if compiled <= instant * _JUDGED_SPEED:
+            if self.tier is Tier.INSTANT:
+                self._bind_native(self._native)
+            _logger.info("%s runs compiled: %.2fx.", self._program.name, instant / compiled)
             return
-        _logger.info("%s goes back to the instant tier, which is quicker.", self._program.name)
+        _logger.info("%s stays in the instant tier, which is quicker.", self._program.name)
         self._native.describe({_VERDICT: True})
         self._native = None
-        self.engine = self._build_instant()
+        if self.tier is Tier.COMPILED:
+            self.engine = self._build_instant()
 
     def _build_instant(self) -> InstantEngine:
         plan = None

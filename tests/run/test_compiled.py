@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from openipu.errors import InputError
 from openipu.graph import OutputKind, RunOptions, Tier
 from openipu.run import Executable, tiers
 from openipu.run.native import NativeBuild, NotCompiledError
@@ -180,6 +181,19 @@ def test_engines_that_are_close_are_compared_twice(judged, before, again, winner
     assert (judged._native is not None) == (winner is Tier.COMPILED)
     assert (_FakeNative.said is None) == (winner is Tier.COMPILED)
     assert judged._patience == float("inf")
+
+
+def test_state_that_native_code_cannot_hold_ends_the_comparison_in_the_instant_tier(judged, monkeypatch, caplog):
+    def refuse(self, native):
+        raise InputError("two step counts")
+
+    judged._instant_seconds = 0.95
+    note_runs(judged, 1.0, 8)
+    monkeypatch.setattr(tiers.Tiers, "_bind_native", refuse)  # state was loaded in between
+    note_runs(judged, 1.1, 8)
+    assert judged.tier is Tier.INSTANT
+    assert judged._native is None
+    assert "goes on in the instant tier. two step counts" in caplog.text
 
 
 class _FakeEngine:

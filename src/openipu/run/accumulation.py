@@ -3,7 +3,7 @@
 In: a draft that is ready to be generated, and the accumulators. Out: the same draft, which adds each gradient to its
 accumulator where it is computed, instead of returning it. A product is added by the library that computes it; the rows
 of an embedding that were looked up are added alone. Written out first, such a gradient would go through memory two or
-three times more: for a language model's vocabulary, a sixth of the step.
+three times more: for a language model's vocabulary, a seventh of the step.
 """
 
 from __future__ import annotations

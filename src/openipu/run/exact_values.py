@@ -20,7 +20,8 @@ from openipu.run.draft import Draft
 
 aten = torch.ops.aten
 
-# Of one operand, element by element: computed in float32 where a reader wants float32.
+# These bring in no numbers of their own, such as the bound of a clamp, which need not be half-precision ones. The first
+# have one operand, element by element: they are computed in float32 where a reader wants float32.
 _MOVED = frozenset({aten.abs.default, aten.neg.default, aten.relu.default})
 _CHOOSING = _MOVED | {
     aten.amax.default,

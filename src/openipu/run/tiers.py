@@ -92,14 +92,8 @@ class Tiers:
         """After state was loaded: bind the functions anew."""
         if self.engine is None:
             return
-        if self.engine.tier is Tier.COMPILED and self._native is not None:
-            try:
-                self._bind_native(self._native)
-                return
-            except InputError as error:  # parameters with step counts of their own
-                _logger.warning("%s goes on in the instant tier. %s", self._program.name, error)
-                self._native, self._patience = None, float("inf")
-        self.engine = self._build_instant()
+        if self.engine.tier is Tier.INSTANT or self._native is None or not self._bind_again(self._native):
+            self.engine = self._build_instant()
 
     def note_run(self, seconds: float) -> None:
         """After each run: start the compiler, take over what it made, or take it back."""
@@ -145,6 +139,16 @@ class Tiers:
         self._native = native
         for lane in self._lanes.lanes:  # what the instant engine needed is free
             lane.updater = lane.function = None
+
+    def _bind_again(self, native: NativeProgram) -> bool:
+        """Let native code run on state that may have been loaded since; says whether it can."""
+        try:
+            self._bind_native(native)
+        except InputError as error:  # parameters with step counts of their own
+            _logger.warning("%s goes on in the instant tier. %s", self._program.name, error)
+            self._native, self._patience = None, float("inf")
+            return False
+        return True
 
     def _write_job(self) -> NativeJob:
         fold = self._choose_fold()
@@ -201,8 +205,8 @@ class Tiers:
         self._patience = float("inf")
         assert self._native is not None
         if compiled <= instant * _JUDGED_SPEED:
-            if self.tier is Tier.INSTANT:
-                self._bind_native(self._native)
+            if self.tier is Tier.INSTANT and not self._bind_again(self._native):
+                return
             _logger.info("%s runs compiled: %.2fx.", self._program.name, instant / compiled)
             return
         _logger.info("%s stays in the instant tier, which is quicker.", self._program.name)

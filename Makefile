@@ -25,11 +25,12 @@ demo: $(READY) ## train a digit classifier as an IPU program and write a report
 test: $(READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-lint: $(READY) ## ruff, mypy and the layers of the pipeline
+lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/lint_scripts.py
 
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)

@@ -85,7 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("--meeting-point", {}),
         ("--watch-stdin", {"action": "store_true"}),
     ):
-        parser.add_argument(hidden, help=argparse.SUPPRESS, **settings)  # type: ignore[arg-type]
+        parser.add_argument(hidden, help=argparse.SUPPRESS, **settings)
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 

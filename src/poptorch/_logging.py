@@ -58,8 +58,9 @@ class _StreamHandler(logging.Handler):
         self.setFormatter(_Formatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        named = isinstance(self._destination, str)
-        print(self.format(record), file=getattr(sys, self._destination) if named else self._destination, flush=True)
+        destination = self._destination
+        stream: TextIO = getattr(sys, destination) if isinstance(destination, str) else destination
+        print(self.format(record), file=stream, flush=True)
 
 
 def setLogLevel(level: str | int) -> None:

@@ -8,7 +8,7 @@ it; `set_wrapping_aside` does so until `restore_wrapping`, for libraries that wr
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, Protocol, TypeGuard
 
 import torch
@@ -23,7 +23,7 @@ ALREADY_WRAPPED = (
     "Call model.destroy() on the model to unwrap before wrapping again."
 )
 
-_SET_ASIDE = WeakIdKeyDictionary()  # model or tensor -> the generated class that it gets back
+_SET_ASIDE: MutableMapping[Any, Any] = WeakIdKeyDictionary()  # model or tensor -> the generated class that it gets back
 
 
 class WeightOwner(Protocol):

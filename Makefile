@@ -4,23 +4,30 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-demo
 DOCS_READY := $(VENV)/.ready-docs
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
+# what needs no browser, no front end's framework and no compiler
+QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run session trace
+
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-plan docs wheel-test conformance-optimum clean
+.PHONY: help demo check test lint bench bench-plan docs wheel-test conformance-optimum clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## train a digit classifier as an IPU program and write a report
+demo: $(DEMO_READY) ## train a digit classifier as an IPU program and write a report
 	$(BIN)/openipu run --profile demo-report examples/poptorch_mnist.py
 	@echo
 	@echo "Open the report of each program in a browser:"
 	@ls demo-report/*/report.html
+
+check: $(READY) lint ## lint, types, layers and the quick tests: two minutes once set up
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
 test: $(READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
@@ -55,9 +62,13 @@ clean: ## remove everything that make has made
 	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
-$(READY): pyproject.toml constraints.txt
+$(DEMO_READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || python3 -m venv $(VENV)
 	$(PIP) install --quiet $(CONSTRAINTS) setuptools $(TORCH)
+	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[demo]"
+	touch $@
+
+$(READY): $(DEMO_READY)
 	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[dev]"
 	touch $@
 

@@ -102,9 +102,7 @@ class StepModule(_LightningModuleWrapperBase):
         numbers = []
         for index, (name, value) in enumerate(zip(names, request.call.numbers, strict=True)):
             tensor = as_tensors[index].reshape(()) if index in as_tensors else None
-            guarded = GuardedNumber(
-                request.guards, name, value, operator.itemgetter(index), tensor, frozenset({index})
-            )
+            guarded = GuardedNumber(request.guards, name, value, operator.itemgetter(index), tensor, frozenset({index}))
             numbers.append(wrap(guarded))
         return numbers
 

@@ -27,11 +27,11 @@ from openipu.graph import (
     note_of,
 )
 from openipu.machine import System
+from openipu.ops import Trait, has_trait
 from openipu.plan import Plan, plan_program
 from openipu.plan.price import SERIALIZATION
 from openipu.plan.recompute import CHECKPOINT
 
-_PRODUCTS = ("aten.mm.default", "aten.bmm.default", "aten.addmm.default")
 _ROLES = {
     LeverKind.SHARED_STATE: TensorRole.OPTIMIZER,
     LeverKind.STATE_OFF_CHIP: TensorRole.OPTIMIZER,
@@ -167,7 +167,7 @@ def _mark_nodes(program: Program, setting: Setting, plan: Plan) -> Iterator[None
 
 def _list_products(program: Program, plan: Plan) -> list[fx.Node]:
     """The products with the largest temporaries, by name: they are the same whatever the micro-batch."""
-    scratch = {op.name: op.scratch_bytes_per_tile for op in plan.ops if op.op in _PRODUCTS}
+    scratch = {op.name: op.scratch_bytes_per_tile for op in plan.ops if has_trait(op.op, Trait.SERIALISABLE)}
     largest = max(scratch.values(), default=0)
     nodes = program.micro.module.graph.nodes
     return [node for node in nodes if scratch.get(node.name, 0) * 4 >= largest > 0]

@@ -18,6 +18,7 @@ import sys
 import time
 import types
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -117,6 +118,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.check:
         from openipu.cli.usage.check import check_script
 
+        log.ops = Counter()
         start = Path(script[0]).absolute() if arguments.module is None else _find_module_file(arguments.module)
         return check_script(start, lambda: _start(arguments.module, script), log, as_json=arguments.json)
     try:

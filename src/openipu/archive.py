@@ -7,8 +7,6 @@ at all; read back with checks of kind and version. A blob is handed over as byte
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -21,6 +19,7 @@ import torch
 from openipu import __version__
 from openipu.errors import ArchiveError
 from openipu.graph.serial import pack_tensors, unpack_tensors
+from openipu.saving import PRIVATE, write_aside
 
 _METADATA = "metadata.json"
 _TENSORS = "tensors.bin"
@@ -39,20 +38,13 @@ class Archive:
 
 def write_archive(path: Path, archive: Archive) -> None:
     """Write a file; a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"kind": archive.kind, "version": archive.version, "values": archive.values}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
-            made.writestr(_METADATA, json.dumps(metadata, indent=1))
-            if archive.tensors:
-                made.writestr(_TENSORS, pack_tensors(archive.tensors))
-            for name, content in archive.blobs.items():
-                made.writestr(name, content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with write_aside(path, mode=PRIVATE) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr(_METADATA, json.dumps(metadata, indent=1))
+        if archive.tensors:
+            made.writestr(_TENSORS, pack_tensors(archive.tensors))
+        for name, content in archive.blobs.items():
+            made.writestr(name, content)
 
 
 def read_archive(path: Path, kind: str) -> Archive:

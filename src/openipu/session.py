@@ -28,7 +28,7 @@ from openipu.plan.deferred import replace_options
 from openipu.report import write_profile
 from openipu.run import Executable, split_micro_batch
 from openipu.session_cache import check_inputs, fingerprint_program, key_program, plan_once
-from openipu.session_log import CompiledProgram, log
+from openipu.session_log import log
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
 
@@ -49,7 +49,7 @@ class Compiled:
     program: Program
     plan: Plan
     executable: Executable
-    capture_seconds: float
+    compilation_seconds: float  # capture, planning, profile and executable
     profile_directory: Path | None = None
 
     @property
@@ -153,7 +153,7 @@ def compile_model(
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
-    log.compiled.append(CompiledProgram(compiled.name, plan, directory))
+    log.add(plan, directory)
     log_compilation(program, plan)
     if not plan.fit.fits:
         _logger.warning("%s", describe_misfit(plan, advise(program, plan) if advise is not None else ""))

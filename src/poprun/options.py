@@ -14,6 +14,7 @@ from typing import Any
 
 from openipu import __version__
 from openipu.errors import OptionError
+from openipu.saving import save_text
 from poprun.remote import DEFAULT_SHELL, SHELL_VARIABLE
 
 NO_EFFECT = {
@@ -143,4 +144,4 @@ def _write_config(path: Path, options: argparse.Namespace) -> None:
     if path.exists() and not options.overwrite_config:
         raise OptionError(f"{path} is there already: give another name, or --overwrite-config.")
     values = {name: value for name, value in vars(options).items() if name not in _NOT_STORED and value is not None}
-    path.write_text(json.dumps({**values, "program": options.program}, indent=2) + "\n", encoding="utf-8")
+    save_text(path, json.dumps({**values, "program": options.program}, indent=2) + "\n")

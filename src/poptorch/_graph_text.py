@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from openipu.graph import InputKind, Program, note_of
+from openipu.saving import save_text
 from poptorch._logging import TRACE, logger
 from poptorch._op_names import name_op
 
@@ -76,8 +77,7 @@ def export_program(program: Program) -> None:
     if not target:
         return
     path = Path(target)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(describe_program(program, scoped=True))
+    save_text(path, describe_program(program, scoped=True))
     logger.warning("%s: there is no ONNX below, so %s holds the captured graph as JSON.", PROTO_VARIABLE, path)
 
 

@@ -89,7 +89,7 @@ class Inspection:
             raise createPoptorchError("Please compile the model before obtaining compilation time.")
         if not self._options.show_compilation_progress_bar:
             raise createPoptorchError("Please set showCompilationProgressBar option to obtain compilation time.")
-        return timedelta(seconds=self._compiled.capture_seconds)
+        return timedelta(seconds=self._compiled.compilation_seconds)
 
     def _debugGetPopartIR(self) -> str:
         """The captured graph as JSON. Operators are those of PyTorch under PopART's names: there is no PopART below."""

@@ -17,7 +17,7 @@ from openipu.graph import RunOptions, SourceLine
 from openipu.machine import System
 from openipu.plan.types import Culprit, Fit, Pipeline, PipelineStage, Plan, Timing
 
-FIGURES_VERSION = 1
+FIGURES_VERSION = 2
 
 _DETAILS = ("ops", "steps", "variables", "memory")
 
@@ -36,6 +36,11 @@ class DeferredPlan(Plan):
     def ipus(self) -> int:
         """IPUs of one replica."""
         return int(self._ipus)
+
+    @property
+    def cycles_by_kind(self) -> Mapping[str, float]:
+        """Cycles of one call by kind of step."""
+        return dict(self._cycles_by_kind)
 
     @property
     def planned(self) -> bool:
@@ -72,6 +77,7 @@ def dump_figures(plan: Plan) -> bytes:
         "ipus": plan.ipus,
         "fit": dataclasses.asdict(plan.fit),
         "timing": dataclasses.asdict(plan.timing),
+        "cycles_by_kind": dict(plan.cycles_by_kind),
         "guessed_ops": dict(plan.guessed_ops),
         "planning_seconds": plan.planning_seconds,
         "passes": dict(plan.passes),
@@ -93,6 +99,7 @@ def load_figures(content: bytes, system: System, options: RunOptions, make: Call
             "_ipus": int(document["ipus"]),
             "fit": _make_fit(document["fit"]),
             "timing": Timing(**document["timing"]),
+            "_cycles_by_kind": {str(kind): float(cycles) for kind, cycles in document["cycles_by_kind"].items()},
             "guessed_ops": {str(name): int(count) for name, count in document["guessed_ops"].items()},
             "planning_seconds": float(document["planning_seconds"]),
             "passes": {str(name): float(seconds) for name, seconds in document["passes"].items()},

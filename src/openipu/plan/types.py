@@ -300,6 +300,16 @@ class Plan:
         """Modelled throughput of all replicas."""
         return self.timing.samples_per_second
 
+    @property
+    def cycles_by_kind(self) -> Mapping[str, float]:
+        """Cycles of one call by kind of step, those of all IPUs added up; kinds without any are left out."""
+        options = self.options
+        totals = dict.fromkeys(StepKind, 0.0)
+        for step in self.steps:
+            accumulated = 1 if step.phase is Phase.UPDATE else options.gradient_accumulation
+            totals[step.kind] += step.cycles * (1 if step.per_call else options.device_iterations * accumulated)
+        return {kind.value: float(cycles) for kind, cycles in totals.items() if cycles}
+
     def not_always_live_at(self, step: int, ipu: int = 0) -> TileBytes:
         """Not-always-live bytes on each tile at one step."""
         tiles = self.system.target.tiles

@@ -13,6 +13,7 @@ from openipu.pod.location import (
     find_pod,
 )
 from openipu.pod.pod import LARGEST_LEASE, Pod
+from openipu.pod.setup import remove_pod, set_up_pod
 
 __all__ = [
     "FABRIC_VARIABLE",
@@ -33,5 +34,7 @@ __all__ = [
     "list_ipus",
     "read_fabric_file",
     "read_pod_file",
+    "remove_pod",
+    "set_up_pod",
     "write_pod_file",
 ]

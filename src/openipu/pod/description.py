@@ -16,6 +16,7 @@ from typing import Any
 
 from openipu.errors import PodError, TargetError
 from openipu.machine import System, resolve_system
+from openipu.saving import save_text
 
 _POD_KEYS = {"name", "system", "partition"}
 _PARTITION_KEYS = {"name", "ipus", "first"}
@@ -141,8 +142,7 @@ def write_pod_file(pod: PodDescription, path: Path, system: str | None = None) -
             f"first = {partition.first}",
             f"ipus = {partition.ipus}",
         ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    save_text(path, "\n".join(lines) + "\n")
 
 
 def read_fabric_file(path: Path, system: System) -> PodDescription:
@@ -177,8 +177,7 @@ def name_fabric_partition(path: Path, document: Any) -> str:
 def write_fabric_file(partition: Partition, path: Path) -> None:
     """A fabric file for containers: it names the partition and lists its devices."""
     devices = [{"ipu": number, "target": "IPUModel"} for number in range(partition.ipus)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"partition": partition.name, "devices": devices}, indent=2) + "\n", encoding="utf-8")
+    save_text(path, json.dumps({"partition": partition.name, "devices": devices}, indent=2) + "\n")
 
 
 def _quote(text: str) -> str:

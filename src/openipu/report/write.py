@@ -27,9 +27,14 @@ def write_profile(plan: Plan | Profile, directory: Path) -> Path:
     """Write `directory/profile.pop`, replacing an older one in a single move."""
     profile = plan if isinstance(plan, Profile) else build_profile(plan)
     path = Path(directory) / FILE_NAME
-    with write_aside(path) as part, closing(sqlite3.connect(part)) as connection:
+    with write_aside(path) as part, closing(_connect(part)) as connection:
         _write_tables(connection, profile)
     return path
+
+
+def _connect(part: Path) -> sqlite3.Connection:
+    """A file of this process alone. SQLite's own locks would get into the way of the one that says who writes it."""
+    return sqlite3.connect(f"{part.absolute().as_uri()}?nolock=1", uri=True)
 
 
 def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:

@@ -186,6 +186,7 @@ class Executable:
         if self.loss_scale is not None:
             self.loss_scale.begin()
         for position in range(0, options.micro_batches, fold):
+            # Of the first micro-batch of those that run as one; in training they are of one iteration.
             iteration, within = divmod(position, steps)
             step, replica = divmod(within, options.replicas)
             if within == 0:
@@ -211,19 +212,20 @@ class Executable:
             if together:
                 collector.add_together(outputs)
             for offset in range(fold):
-                iteration, within = divmod(position + offset, steps)
-                step, replica = divmod(within, options.replicas)
-                wanted = together or collector.wants(iteration, step)
+                own_iteration, own_within = divmod(position + offset, steps)
+                own_step, own_replica = divmod(own_within, options.replicas)
+                wanted = together or collector.wants(own_iteration, own_step)
                 if wanted and not together:
                     one = outputs if fold == 1 else _take_one(outputs, results.scalar, offset, fold)
-                    collector.add(replica, one)
+                    collector.add(own_replica, one)
                 times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
-            if within == steps - 1:
+            last_iteration, last_within = divmod(position + fold - 1, steps)
+            if last_within == steps - 1:
                 if self._group is not None:
                     self._group.sum_gradients(engine.list_gradients())
                 engine.finish()
                 self._follow_gradients()
-                self._tap_updates(taps, iteration)
+                self._tap_updates(taps, last_iteration)
         joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
 

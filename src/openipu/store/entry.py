@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import ArchiveError
+from openipu.saving import PART_SUFFIX, PRIVATE, save_bytes
 from openipu.store.locks import FileLock
 
 FORMAT = 1
 MANIFEST = "manifest"  # a line with the checksum of the rest, then JSON
-TEMPORARY_SUFFIX = ".tmp"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -105,7 +103,7 @@ class Entry:
 
 def check_name(name: str) -> str:
     """A name of a part that is also a plain file name."""
-    if _NAME.fullmatch(name) is None or name == MANIFEST or name.endswith(TEMPORARY_SUFFIX):
+    if _NAME.fullmatch(name) is None or name == MANIFEST or name.endswith(PART_SUFFIX):
         raise ArchiveError(f"A part of a cache entry cannot be called {name!r}: use letters, digits, '.', '_' and '-'.")
     return name
 
@@ -189,11 +187,5 @@ def seal_manifest(body: Mapping[str, Any]) -> bytes:
 
 
 def _replace_file(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    # Not durable: what a crash of the machine damages has the wrong checksum, and is made again.
+    save_bytes(path, content, mode=PRIVATE, durable=False)

@@ -18,6 +18,7 @@ import sys
 import time
 import types
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,7 @@ from rich.markup import escape
 
 from openipu.cli.front_ends import await_packages, find_planned
 from openipu.cli.terminal import open_console
+from openipu.cli.termination import close_on_sigterm
 from openipu.errors import OptionError
 from openipu.machine import resolve_system
 from openipu.session_log import log
@@ -41,7 +43,7 @@ examples
 
 Options of openipu come before the script; everything after it belongs to the script. Results are computed on this
 machine at its own speed; cycles, memory and rates are modelled for the system. The script's own output, exit code and
-traceback stay as plain Python has them; the summary goes to standard error, also when the script fails.
+traceback stay as plain Python has them; the summary goes to standard error, also when the script fails or gets SIGTERM.
 """
 
 
@@ -117,20 +119,26 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.check:
         from openipu.cli.usage.check import check_script
 
+        log.ops = Counter()
         start = Path(script[0]).absolute() if arguments.module is None else _find_module_file(arguments.module)
         return check_script(start, lambda: _start(arguments.module, script), log, as_json=arguments.json)
-    try:
-        return _start(arguments.module, script)
-    except OptionError:  # nothing was started: there is nothing to sum up
-        arguments.quiet = True
-        raise
-    finally:
+
+    def close() -> None:
         sys.stdout.flush()
         from openipu.cli.summary import close_run, close_trace
 
         close_run(log, quiet=arguments.quiet)
         if trace_root is not None:
             close_trace(trace_root, started, quiet=arguments.quiet)
+
+    try:
+        with close_on_sigterm(lambda: close() if log.compiled or trace_root is not None else None):
+            return _start(arguments.module, script)
+    except OptionError:  # nothing was started: there is nothing to sum up
+        arguments.quiet = True
+        raise
+    finally:
+        close()
 
 
 def _start(module: str | None, words: list[str]) -> int:

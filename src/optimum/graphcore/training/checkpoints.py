@@ -11,6 +11,7 @@ from typing import Any
 
 from optimum.utils import logging
 
+from openipu.saving import save_text
 from optimum.graphcore.training.weights import adopt_weights, make_plain_twin
 
 logger = logging.get_logger(__name__)
@@ -44,7 +45,7 @@ class CheckpointMixin:
         super()._save_rng_state(output_dir)  # type: ignore[misc]
         state = getattr(self.training_model, "rng_state", None)
         if state is not None:
-            Path(output_dir, _RANDOM_NUMBERS).write_text(json.dumps(list(state)), encoding="utf-8")
+            save_text(Path(output_dir, _RANDOM_NUMBERS), json.dumps(list(state)))
 
     def _load_device_rng_state(self: Any, checkpoint: str) -> None:
         path = Path(checkpoint, _RANDOM_NUMBERS)

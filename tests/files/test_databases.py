@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from openipu.errors import TraceError
-from openipu.files import Count, Database, DatabaseFormat, Origin, Text, open_database
+from openipu.files.databases import Database, DatabaseFormat, open_database
+from openipu.files.origin import Origin
+from openipu.files.values import Count, Text
 
 SCHEMA = "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL); CREATE INDEX by_name ON people (name);"
 FORMAT = DatabaseFormat("address book", 0x1234, 2, SCHEMA, most_rows=1000)

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from openipu.errors import OptionError
-from openipu.files import Origin, dump_json, parse_json, parse_toml, read_json
+from openipu.files.documents import dump_json, parse_json, parse_toml, read_json
+from openipu.files.origin import Origin
 
 ORIGIN = Origin("The list", OptionError, "Write it again.")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from openipu.errors import OptionError
-from openipu.files import Origin, read_bytes, read_text
+from openipu.files.origin import Origin
+from openipu.files.plain import read_bytes, read_text
 
 ORIGIN = Origin("The list", OptionError, "Write it again.")
 

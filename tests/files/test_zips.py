@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from openipu.errors import ArchiveError
-from openipu.files import Origin, ZipLimits, read_zip
+from openipu.files.origin import Origin
+from openipu.files.zips import ZipLimits, read_zip
 
 MIB = 1 << 20
 

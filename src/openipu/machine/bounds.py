@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
 
-from openipu.files import Origin
+from openipu.files.origin import Origin
 
 Machine = TypeVar("Machine")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from openipu.files import Origin
+from openipu.files.origin import Origin
 from openipu.report.profile import Integers, PipelineRecord, Profile
 
 _PHASES = {"forward", "backward", "update"}

@@ -14,7 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from openipu.errors import ProfileError
-from openipu.files import Count, Database, DatabaseFormat, Origin, convert, open_database, parse_json
+from openipu.files.databases import Database, DatabaseFormat, open_database
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
+from openipu.files.values import Count, convert
 from openipu.machine import Provenance, Source, System, Target, build_machine
 from openipu.report import rows
 from openipu.report.consistency import check_profile

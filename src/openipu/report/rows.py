@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from openipu.files import Count, Index, Positive, Text, Whole
+from openipu.files.values import Count, Index, Positive, Text, Whole
 
 Flag = Annotated[int, msgspec.Meta(ge=0, le=1)]
 Reference = Count | None

@@ -10,7 +10,8 @@ import zlib
 
 import numpy as np
 
-from openipu.files import Origin, inflate
+from openipu.files.origin import Origin
+from openipu.files.series import inflate
 from openipu.report.profile import Integers
 
 SCHEMA_VERSION = 3

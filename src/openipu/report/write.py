@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openipu.files import dump_json
+from openipu.files.documents import dump_json
 from openipu.machine import System, Target
 from openipu.report.atomic import write_aside
 from openipu.report.convert import build_profile

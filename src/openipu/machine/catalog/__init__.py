@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import TargetError
-from openipu.files import Origin, read_toml
+from openipu.files.documents import read_toml
+from openipu.files.origin import Origin
 from openipu.machine.bounds import build_machine
 from openipu.machine.target import Provenance, Source, System, Target
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from openipu.errors import OptionError
 from openipu.files.origin import Origin
 from openipu.files.plain import MIB, read_bytes, read_text
 
@@ -40,6 +41,16 @@ def parse_json(content: str | bytes, kind: type[Value], origin: Origin, largest:
     except RecursionError:
         raise origin.fail("is nested too deeply") from None
     return check_plain(value, origin)
+
+
+def parse_variable(name: str, text: str, example: str) -> dict[str, Any]:
+    """The options of an environment variable, a JSON object."""
+    shown = text if len(text) <= 200 else f"{text[:200]}…"
+    origin = Origin(name, OptionError, f"It is {shown}. Write it as '{example}', or unset it.")
+    values = parse_json(text, Any, origin, MIB)
+    if not isinstance(values, dict):
+        raise origin.fail("must be a JSON object")
+    return values
 
 
 def read_json(path: Path, kind: type[Value], origin: Origin, largest: int = LARGEST_JSON) -> Value:

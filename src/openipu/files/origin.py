@@ -22,7 +22,7 @@ class Origin:
 
     def fail(self, problem: object) -> OpenIpuError:
         """The error to raise. `problem` goes on after the name: "is not JSON"."""
-        said = " ".join(str(problem).split())
+        said = "".join(letter if letter.isprintable() else " " for letter in str(problem))
         said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
         return self.error(f"{self.name} {said.rstrip('.')}. {self.advice}")
 

@@ -7,7 +7,6 @@ In: a program's own options, and the environment, which wins. Values may be text
 from __future__ import annotations
 
 import difflib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import OptionError
+from openipu.files.documents import parse_variable
 
 VARIABLE = "POPLAR_ENGINE_OPTIONS"
 
@@ -92,12 +92,7 @@ def read_engine_environment(environment: Mapping[str, str] = os.environ) -> dict
     text = environment.get(VARIABLE, "")
     if not text.strip():
         return {}
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"{VARIABLE} is not JSON ({error}): {text}. Write it as '{_EXAMPLE}', or unset it.") from None
-    if not isinstance(values, dict):
-        raise OptionError(f"{VARIABLE} must be a JSON object such as '{_EXAMPLE}', not {text}.")
+    values = parse_variable(VARIABLE, text, _EXAMPLE)
     return {name: _read_value(name, value, VARIABLE) for name, value in values.items()}
 
 

@@ -10,10 +10,15 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from openipu import __version__
 from openipu.errors import OptionError
+from openipu.files.documents import read_json
+from openipu.files.origin import Origin
+from openipu.files.values import convert
 from openipu.saving import save_text
 from poprun.remote import DEFAULT_SHELL, SHELL_VARIABLE
 
@@ -33,6 +38,9 @@ NO_EFFECT = {
     "offline_mode": "no IPU is used in any case",
 }
 _SWITCHES = ("update_partition", "reset_partition", "remove_partition", "numa_aware", "offline_mode", "print_topology")
+_NUMBERS = ("num_replicas", "num_instances", "ipus_per_replica", "only_output_from_instance", "max_restarts", "verbose")
+_Number = Annotated[int, msgspec.Meta(ge=-1, le=1 << 20)]
+_LARGEST_CONFIG = 1 << 20
 _NOT_STORED = ("import_config", "export_config", "overwrite_config", "node", "meeting_point", "watch_stdin", "program")
 
 _EPILOG = f"""\
@@ -127,17 +135,22 @@ def list_without_effect(options: argparse.Namespace) -> list[str]:
 
 
 def _read_config(path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OptionError(f"Cannot read the configuration {path}: {error.strerror}. Check the path.") from error
-    except ValueError as error:
-        raise OptionError(f"The configuration {path} is not JSON: {error}.") from error
     known = {name for name in vars(options) if name not in _NOT_STORED} | {"program"}
-    unknown = sorted(set(stored) - known) if isinstance(stored, dict) else ["what is no object"]
+    advice = f"Check the path, or write the file with --export-config. Known options: {', '.join(sorted(known))}."
+    origin = Origin(f"The configuration {path}", OptionError, advice)
+    stored = read_json(path, dict[str, Any], origin, _LARGEST_CONFIG)
+    unknown = sorted(set(stored) - known)
     if unknown:
-        raise OptionError(f"The configuration {path} holds {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
-    return dict(stored)
+        raise origin.fail(f"holds {', '.join(unknown)}")
+    return {name: convert(value, _choose_type(name), origin.within(name)) for name, value in stored.items()}
+
+
+def _choose_type(name: str) -> Any:
+    if name == "program":
+        return list[str]
+    if name in _SWITCHES:
+        return bool
+    return _Number if name in _NUMBERS else str
 
 
 def _write_config(path: Path, options: argparse.Namespace) -> None:

@@ -34,14 +34,14 @@ def test_a_written_pod_is_read_back_the_same(tmp_path):
     ("text", "message"),
     [
         ('system = "pod1"', "Unknown system 'pod1'"),
-        ('name = "x"', "system is missing"),
-        ('system = "pod4"\nracks = 2', "racks is not known"),
+        ('name = "x"', "missing required field `system`"),
+        ('system = "pod4"\nracks = 2', "unknown field `racks`"),
         ('system = "pod4"\n[[partition]]\nipus = 5', "has IPUs 0 to 4, and pod4 has 0 to 3"),
         (
             'system = "pod4"\n[[partition]]\nipus = 2\n[[partition]]\nfirst = 1\nipus = 2',
             "IPU 1 is in partition p0 and",
         ),
-        ('system = "pod4"\n[[partition]]\nname = "a"', "partition 0 needs `ipus`"),
+        ('system = "pod4"\n[[partition]]\nname = "a"', r"missing required field `ipus` - at `\$\.partition\[0\]`"),
         ("system = ", "not valid TOML"),
     ],
 )

@@ -12,8 +12,13 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+from openipu.errors import PodError
+from openipu.files.documents import LARGEST_TOML
+from openipu.files.origin import Origin
+from openipu.files.plain import read_text
 from openipu.machine import System, resolve_system
 from openipu.pod.description import (
+    FABRIC_VARIABLE,
     PodDescription,
     describe_open_pod,
     describe_pod,
@@ -24,7 +29,6 @@ from openipu.pod.pod import Pod
 
 POD_VARIABLE = "OPENIPU_POD"
 STATE_VARIABLE = "OPENIPU_STATE_DIR"
-FABRIC_VARIABLE = "IPUOF_CONFIG_PATH"
 PARTITION_VARIABLE = "IPUOF_VIPU_API_PARTITION_ID"
 OPEN = "open"
 
@@ -93,9 +97,9 @@ def _modified(path: Path) -> float:
 
 def _read_text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
+        return read_text(Path(path), Origin(path, PodError, ""), LARGEST_TOML)
+    except PodError:
+        return ""  # reading it as a pod says what is wrong
 
 
 def _name_directory(description: PodDescription) -> str:

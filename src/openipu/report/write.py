@@ -6,13 +6,13 @@ In: a `Plan` (or a `Profile`) and a directory. Out: the path of a complete file;
 from __future__ import annotations
 
 import dataclasses
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openipu.files.documents import dump_json
 from openipu.machine import System, Target
 from openipu.report.atomic import write_aside
 from openipu.report.convert import build_profile
@@ -48,7 +48,7 @@ def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
     with connection:
         _insert(connection, "meta", _list_meta(profile).items())
         _insert(connection, "figures", _list_figures(profile.system))
-        _insert(connection, "options", ((None, name, _dump(value)) for name, value in profile.options.items()))
+        _insert(connection, "options", ((None, name, dump_json(value)) for name, value in profile.options.items()))
         _insert(connection, "source_lines", ((key, *_fields(line)) for line, key in lines.items()))
         _insert(connection, "ops", _list_ops(profile, lines))
         _insert(connection, "steps", _list_steps(profile))
@@ -81,10 +81,6 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Any) -> None:
 
 def _fields(record: Any) -> tuple[Any, ...]:
     return tuple(getattr(record, field.name) for field in dataclasses.fields(record))
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 def _number_lines(profile: Profile) -> dict[LineRecord, int]:
@@ -121,7 +117,7 @@ def _list_ops(profile: Profile, lines: Mapping[LineRecord, int]) -> Iterator[tup
     for op in profile.ops:
         before, after = _fields(op)[:6], _fields(op)[7:-3]
         line = None if op.line is None else lines[op.line]
-        yield (*before, line, *after, *(_dump(value) for value in (op.plan, op.reads, op.writes)))
+        yield (*before, line, *after, *(dump_json(value) for value in (op.plan, op.reads, op.writes)))
 
 
 def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
@@ -147,7 +143,7 @@ def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
 def _list_variables(profile: Profile) -> Iterator[tuple[Any, ...]]:
     for variable in profile.variables:
         fields = _fields(variable)
-        yield (*fields[:3], _dump(list(variable.shape)), *fields[4:])
+        yield (*fields[:3], dump_json(list(variable.shape)), *fields[4:])
 
 
 def _write_memory(connection: sqlite3.Connection, profile: Profile) -> None:

@@ -5,7 +5,6 @@ In: the text of the variable. Out: `TraceOptions`, or an `OptionError` that name
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import OptionError
+from openipu.files.documents import parse_variable
 
 VARIABLE = "PVTI_OPTIONS"
 EXAMPLE = '{"enable": "true", "directory": "traces"}'
@@ -32,12 +32,7 @@ def read_trace_options(text: str | None) -> TraceOptions:
     """Read the variable's text. None, when it is not set, turns tracing off; an empty text does so too."""
     if not text or not text.strip():
         return TraceOptions()
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"{VARIABLE} is not JSON ({error}): {text}. Write it as '{EXAMPLE}', or unset it.") from None
-    if not isinstance(values, dict):
-        raise OptionError(f"{VARIABLE} must be a JSON object such as '{EXAMPLE}', not {text}.")
+    values = parse_variable(VARIABLE, text, EXAMPLE)
     unknown = [name for name in values if name not in _READERS]
     if unknown:
         raise OptionError(f"{VARIABLE} has no option {unknown[0]!r}. There are {', '.join(_READERS)}.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +16,15 @@ from typing import Any
 
 from openipu.errors import FiguresError
 from openipu.explore.validation.units import find_scale
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
+from openipu.files.plain import read_text
 
 COLUMNS = ("id", "kind", "system", "ipus", "workload", "params", "metric", "unit")
 KINDS = ("micro", "e2e")
 FITS = "fits in memory"
+_LARGEST = 16 << 20
+_MOST_IPUS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +73,8 @@ class FigureRow:
 
 def read_rows(path: Path) -> list[FigureRow]:
     """Every row of a file, in order."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise FiguresError(f"Cannot read the figures {path}: {error.strerror}. Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise FiguresError(f"{path} is not UTF-8 text: {error}. Save it as UTF-8.") from error
+    origin = Origin(f"The file of figures {path}", FiguresError, "Check the path; the file is CSV in UTF-8.")
+    text = read_text(path, origin, _LARGEST)
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         found = [(reader.line_num, record) for record in reader]
@@ -132,19 +132,14 @@ def _read_ipus(where: str, text: str) -> int:
         count = int(text or 1)
     except ValueError as error:
         raise FiguresError(f"{where}: ipus must be a whole number, not {text!r}.") from error
-    if count < 1:
-        raise FiguresError(f"{where}: ipus must be at least 1, not {count}.")
+    if not 1 <= count <= _MOST_IPUS:
+        raise FiguresError(f"{where}: ipus must be at least 1 and at most {_MOST_IPUS}, not {text}.")
     return count
 
 
 def _read_params(where: str, text: str) -> Mapping[str, Any]:
-    try:
-        params = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise FiguresError(f"{where}: params is not JSON: {error}. Write it as {{}} or {{name: value}}}}.") from error
-    if not isinstance(params, dict):
-        raise FiguresError(f"{where}: params must be a JSON object, not {text!r}.")
-    return params
+    origin = Origin(f"{where}: params", FiguresError, 'Write a JSON object, such as {} or {"batch": 4}.')
+    return parse_json(text or "{}", dict[str, Any], origin)
 
 
 def _read_value(where: str, text: str | None) -> float | None:

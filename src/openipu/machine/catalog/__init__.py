@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import TargetError
+from openipu.files.documents import read_toml
+from openipu.files.origin import Origin
+from openipu.machine.bounds import build_machine
 from openipu.machine.target import Provenance, Source, System, Target
 
 CATALOG = "the catalog"
@@ -65,12 +68,8 @@ def load_system_file(path: Path) -> System:
 
     Both may name a `base` of the catalog and change only what differs.
     """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TargetError(f"Cannot read the system file {path}: {error.strerror}. Check the path.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TargetError(f"{path} is not valid TOML: {error}. Correct the file at that place.") from error
+    origin = Origin(f"The system file {path}", TargetError, "Correct the file at that place, or check the path.")
+    document = read_toml(path, dict[str, dict[str, Any]], origin)
     unknown = sorted(set(document) - {"system", "target"})
     if unknown or "system" not in document:
         found = f"found {', '.join(unknown)}" if unknown else "there is no [system] table"
@@ -98,8 +97,12 @@ def _flatten_base(name: str, tables: _Tables, where: str) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     current: str | None = name
     while current is not None:
-        if current in chain or current not in tables:
-            what = "refers to itself" if current in chain else f"names the unknown base {current!r}"
+        if current in chain or not isinstance(current, str) or current not in tables:
+            what = (
+                "refers to itself"
+                if isinstance(current, str) and current in chain
+                else f"names the unknown base {current!r}"
+            )
             raise TargetError(f"{where}: [{name}] {what}. Known entries: {', '.join(tables)}.")
         chain.append(current)
         table = dict(tables[current])
@@ -117,7 +120,7 @@ def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, An
             try:
                 values[key] = entry["value"]
                 sources[key] = Source(Provenance(entry["provenance"]), entry["source"])
-            except (KeyError, ValueError) as error:
+            except (KeyError, ValueError, TypeError) as error:
                 raise TargetError(
                     f"{where}: [{name}] {key} must be a plain value or "
                     "{ value = …, provenance = 'published' | 'derived' | 'guessed' | 'user', source = '…' }: "
@@ -146,39 +149,31 @@ def _check_fields(kind: type[Target] | type[System], name: str, values: Mapping[
             f"Fields of a {kind.__name__.lower()}: {', '.join(sorted(set(fields) - {'name', 'sources'}))}; "
             "or name a base of the catalog and give only what differs."
         )
-    for key, value in values.items():
-        wants_number = fields[key].type in ("int", "float")
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if wants_number and (not is_number or value < 0):
-            raise TargetError(f"{where}: [{name}] {key} = {value!r} must be a number that is not negative.")
-        if fields[key].type == "int" and value != int(value):
-            raise TargetError(f"{where}: [{name}] {key} = {value!r} must be a whole number.")
 
 
 def _build_target(name: str, tables: _Tables, known: Mapping[str, Target], where: str) -> Target:
     values, sources = _split_figures(name, tables, where)
     _check_fields(Target, name, values, where)
-    for key in ("tiles", "workers_per_tile", "clock_hz", "tile_memory_bytes", "exchange_bytes_per_cycle"):
-        if values[key] <= 0:
-            raise TargetError(f"{where}: [{name}] {key} must be above zero.")
-    kept = values["tile_reserved_bytes"] + values.get("tile_gap_bytes", 0)
-    if values["tile_memory_bytes"] <= kept:
+    target = build_machine(Target, {**values, "name": name}, sources, _speak_of(name, where))
+    kept = target.tile_reserved_bytes + target.tile_gap_bytes
+    if target.tile_memory_bytes <= kept:
         raise TargetError(
-            f"{where}: [{name}] tile_memory_bytes ({values['tile_memory_bytes']}) must be more than "
+            f"{where}: [{name}] tile_memory_bytes ({target.tile_memory_bytes}) must be more than "
             f"tile_reserved_bytes and tile_gap_bytes together ({kept}), or nothing is left for programs."
         )
-    if values["vector_bytes"] not in (4, 8, 16, 32, 64):
-        raise TargetError(f"{where}: [{name}] vector_bytes = {values['vector_bytes']} must be 4, 8, 16, 32 or 64.")
-    return Target(name=name, sources=sources, **values)
+    if target.vector_bytes not in (4, 8, 16, 32, 64):
+        raise TargetError(f"{where}: [{name}] vector_bytes = {target.vector_bytes} must be 4, 8, 16, 32 or 64.")
+    return target
 
 
 def _build_system(name: str, tables: _Tables, targets: Mapping[str, Target], where: str) -> System:
     values, sources = _split_figures(name, tables, where)
     _check_fields(System, name, values, where)
     chip = values.pop("target")
-    if chip not in targets:
+    if not isinstance(chip, str) or chip not in targets:
         raise TargetError(f"{where}: [{name}] names the unknown target {chip!r}. Known: {', '.join(targets)}.")
-    for key in ("ipus", "ipus_per_board", "host_bytes_per_second", "stream_bytes_per_second"):
-        if values[key] <= 0:
-            raise TargetError(f"{where}: [{name}] {key} must be above zero.")
-    return System(name=name, target=targets[chip], sources=sources, **values)
+    return build_machine(System, {**values, "name": name, "target": targets[chip]}, sources, _speak_of(name, where))
+
+
+def _speak_of(name: str, where: str) -> Origin:
+    return Origin(f"{where}: [{name}]", TargetError, "Give the figure in the unit that its name says.")

@@ -1,0 +1,50 @@
+"""What the figures of a machine may be, and the check of figures that are from a file.
+
+In: a `Target` or `System` as values by name. Out: the dataclass, or an error that names the figure. The types stand at
+the fields themselves; Python code that makes a machine of its own is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import msgspec
+
+from openipu.files.origin import Origin
+
+Machine = TypeVar("Machine")
+
+Tiles = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]  # arrays have an entry a tile
+Ipus = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
+Some = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
+Word = Annotated[int, msgspec.Meta(ge=4, le=64)]
+Rate = Annotated[float, msgspec.Meta(gt=0, le=1e30)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e30)]
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+def build_machine(
+    kind: type[Machine], values: Mapping[str, Any], sources: Mapping[str, Any], origin: Origin
+) -> Machine:
+    """A chip or a system whose figures are what they may be."""
+    hints = _list_hints(kind)
+    for key, value in values.items():
+        if key not in hints:
+            raise origin.fail(f"has the unknown figure {key}")
+        try:
+            msgspec.convert(value, hints[key])
+        except msgspec.ValidationError as error:
+            raise origin.fail(f"{key} = {value!r} is wrong: {str(error)[0].lower()}{str(error)[1:]}") from error
+    try:
+        return kind(**values, sources=sources)  # type: ignore[call-arg]
+    except TypeError as error:
+        raise origin.fail(f"lacks figures: {error}") from error
+
+
+@cache
+def _list_hints(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hint for name, hint in hints.items() if name != "sources"}

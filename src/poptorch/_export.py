@@ -10,7 +10,9 @@ and optimizer in it, as a pickle: `load` therefore runs what the file says, and 
 from __future__ import annotations
 
 import io
+import math
 import pickle
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +21,15 @@ from typing import Any
 
 import torch
 
+from openipu.admission import Limits, check_program
+from openipu.admission import read_program as read_graphs
 from openipu.archive import Archive, read_archive, write_archive
 from openipu.errors import ArchiveError, ExportError
 from openipu.graph import Program
 from openipu.graph.fingerprint import fingerprint_program
-from openipu.graph.serial import SerialProgram, dump_program, load_program
+from openipu.graph.serial import SerialProgram, dump_program
+from openipu.graph.serial.tensors import check_shape
+from openipu.graph.serial.values import DTYPES, shorten
 from poptorch._binding import BoundInputs
 from poptorch._logging import logger
 from poptorch.errors import createPoptorchError
@@ -53,7 +59,7 @@ class SavedProgram:
         """The program of the file; ArchiveError if it is not the one that the file speaks of."""
         if self.graphs is None:
             return None
-        program = load_program(self.graphs.document, self.graphs.tensors)
+        program = read_graphs(self.graphs.document, self.graphs.tensors)
         if fingerprint_program(program) != self.fingerprint:
             raise ArchiveError("its graphs are not those that it was written for.")
         return program
@@ -90,17 +96,30 @@ def write_program(path: Path, program: SavedProgram) -> None:
 def read_program(filename: str) -> SavedProgram:
     """Read a file; the reason why it cannot be used is an ArchiveError."""
     archive = read_archive(Path(filename), KIND)
+    try:
+        return _read_values(archive)
+    except (KeyError, ValueError, TypeError, AttributeError, RuntimeError, RecursionError) as error:
+        raise ArchiveError(f"what it says of itself is damaged ({type(error).__name__}: {error}).") from error
+
+
+def _read_values(archive: Archive) -> SavedProgram:
     values = archive.values
     if values["interface"] != INTERFACE_VERSION:
         raise ArchiveError(
             f"PopTorch version mismatch: the file is of {values['interface']}, and this is {INTERFACE_VERSION}."
         )
-    inputs = BoundInputs(tuple(values["names"]), _build(values["args"]), _build(values["kwargs"]))
+    if not all(isinstance(name, str) for name in (values["fingerprint"], *values["names"])):
+        raise ArchiveError("a name or a fingerprint is not a text.")
+    rng_state = values["rng_state"]
+    if rng_state is not None and not (rng_state and all(_is_state(number) for number in rng_state)):
+        raise ArchiveError("its random state is not a list of numbers.")
+    if any(tensor.is_meta for tensor in archive.tensors.values()):
+        raise ArchiveError("a tensor of the optimizer's state has no values.")
     return SavedProgram(
-        values["training"],
+        bool(values["training"]),
         values["fingerprint"],
-        inputs,
-        values["rng_state"],
+        BoundInputs(tuple(values["names"]), _build(values["args"]), _build(values["kwargs"])),
+        rng_state,
         dict(archive.tensors),
         archive.blobs.get(MODEL_BLOB),
         values["signature"],
@@ -109,11 +128,16 @@ def read_program(filename: str) -> SavedProgram:
     )
 
 
+def _is_state(number: Any) -> bool:
+    return type(number) is int and -(1 << 63) <= number < 1 << 64  # a seed may be unsigned
+
+
 def write_graphs(program: Program) -> SerialProgram | None:
-    """The graphs of a program as data; None if it holds what only this process has."""
+    """The graphs of a program as data; None if it holds what only this process has, or what no reader would accept."""
     try:
+        check_program(program, Limits(memory_bytes=sys.maxsize))  # another machine may have more
         return dump_program(program)
-    except ExportError as error:
+    except (ArchiveError, ExportError) as error:
         logger.debug("The file gets no graphs: %s", error)
         return None
 
@@ -164,7 +188,11 @@ def _build(described: dict[str, Any]) -> Any:
     match kind:
         case "tensor":
             shape, dtype = content
-            return torch.zeros(shape, dtype=getattr(torch, dtype))
+            if dtype not in DTYPES or math.prod(check_shape(shape)) * DTYPES[dtype].itemsize > Limits().memory_bytes:
+                raise ArchiveError(
+                    f"an input of type {shorten(dtype)} and shape {shape} fits no memory of this machine."
+                )
+            return torch.zeros(shape, dtype=DTYPES[dtype])
         case "list":
             return [_build(item) for item in content]
         case "tuple":

@@ -13,12 +13,14 @@ from typing import Any
 
 import torch
 
+from openipu.capture.pointwise import make_pointwise_result
+
 META = torch.device("meta")
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Where a tensor lies in its memory."""
+    """Where a tensor lies in its memory. `share` makes equal ones the same object, which `freeze` relies on."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -41,6 +43,14 @@ class Geometry:
         count = 1
         for size in self.shape:
             count *= size
+        return count
+
+    @property
+    def spread(self) -> int:
+        """Elements, with a size of 0 counted as 1."""
+        count = 1
+        for size in self.shape:
+            count *= max(size, 1)
         return count
 
     def lies_like(self, other: Geometry) -> bool:
@@ -85,8 +95,12 @@ def infer_results(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     given, named = [make(value) for value in args], {key: make(value) for key, value in kwargs.items()}
     if not tensors and any(argument.name == "device" for argument in operator._schema.arguments):
         named["device"] = META
-    with torch.no_grad():
-        returned = operator(*given, **named)
+    returned: Any = make_pointwise_result(
+        operator, tuple(given), named
+    )  # the simplest and most frequent, as in capture
+    if returned is None:
+        with torch.no_grad():
+            returned = operator(*given, **named)
     listed = not isinstance(returned, torch.Tensor)
     results = list(returned) if listed else [returned]
     places = {tensor.untyped_storage()._cdata: index for index, tensor in reversed(list(enumerate(tensors)))}
@@ -98,11 +112,11 @@ def infer_results(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
 
 
 def freeze(value: Any) -> Any:
-    """A key for arguments: 1, 1.0 and True are three values, and so are 0.0 and -0.0."""
+    """A key for arguments whose geometries are shared: 1, 1.0 and True are three values, and so are 0.0 and -0.0."""
     if isinstance(value, list | tuple):
         return tuple([freeze(item) for item in value])
     if isinstance(value, Mapping):
         return tuple([(key, freeze(item)) for key, item in value.items()])
-    if type(value) is Geometry or type(value) is str or value is None:
-        return value
+    if type(value) is Geometry:
+        return id(value)
     return (type(value), repr(value))

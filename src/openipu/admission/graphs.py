@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,6 +26,8 @@ from openipu.admission.results import check_pieces
 from openipu.admission.schema import bind_arguments
 from openipu.errors import OpenIpuError, ProgramFileError
 from openipu.graph import BranchCall, Graph, GraphCall, LoopCall
+
+_LARGEST_EMPTY = 1 << 28  # elements, if a size of 0 were 1
 
 Value = Geometry | tuple[Geometry | None, ...]
 
@@ -46,11 +48,24 @@ class GraphChecker:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._known: dict[Any, Inferred] = {}
+        self._shared: dict[Geometry, Geometry] = {}
+        self._read: dict[int, tuple[torch.Tensor, Geometry]] = {}  # by identity: nodes share what they declare
 
     def check(self, graph: Graph, given: Sequence[Geometry] | None = None) -> CheckedGraph:
         """Check a graph; the body of a loop or a branch is called with `given`."""
         walk = _Walk(self, graph, given)
         return walk.run()
+
+    def share(self, geometry: Geometry) -> Geometry:
+        """One object for all equal geometries."""
+        return self._shared.setdefault(geometry, geometry)
+
+    def read(self, tensor: torch.Tensor) -> Geometry:
+        """The geometry of a tensor that a file declares."""
+        known = self._read.get(id(tensor))
+        if known is None:
+            known = self._read[id(tensor)] = (tensor, self.share(Geometry.read(tensor)))
+        return known[1]
 
     def check_runs(self, runs: int) -> int:
         """Refuse loops that would go on for ever."""
@@ -63,11 +78,8 @@ class GraphChecker:
     def infer(self, node: fx.Node, args: Any, kwargs: Any, declared: int) -> Inferred:
         """Results of an operator, whose arguments are checked the first time that they appear."""
         target: Any = node.target
-        try:
-            key = (target, declared, freeze(args), freeze(kwargs))
-            found = self._known.get(key)
-        except TypeError:  # a value that no schema knows
-            key, found = None, None
+        key = (target, declared, freeze(args), freeze(kwargs))
+        found = self._known.get(key)
         if found is None:
             objection = find_objection(target)
             if objection:
@@ -76,12 +88,17 @@ class GraphChecker:
             check_pieces(node, bound, declared)
             check_relations(node, bound)
             try:
-                found = infer_results(target, args, kwargs)
+                inferred = infer_results(target, args, kwargs)
+                results = tuple(item if item is None else self.share(item) for item in inferred.results)
+                found = replace(inferred, results=results)
             except OpenIpuError:
                 raise
             except Exception as error:
                 reason = str(error).partition("\n")[0][:300]
                 refuse(node, f"its arguments do not fit each other ({type(error).__name__}: {reason})")
+            for result in found.results:
+                if result is not None and not result.elements and result.spread > _LARGEST_EMPTY:
+                    refuse(node, f"{result} holds nothing, and its kernel would count through it")
             self._known[key] = found
         return found
 
@@ -124,7 +141,7 @@ class _Walk:
         return CheckedGraph(tuple(results), ledger.peak_bytes, ledger.input_bytes, runs)
 
     def _take_input(self, node: fx.Node, index: int) -> None:
-        declared = _read_declared(node)
+        declared = self._read_declared(node)
         if not isinstance(declared, Geometry):
             refuse(node, "an input is one tensor")
         if self._given is not None:
@@ -139,7 +156,7 @@ class _Walk:
         value = getattr(self._graph.module, str(node.target), None)
         if not isinstance(value, torch.Tensor):
             refuse(node, "it is no tensor of the file")
-        found = Geometry.read(value)
+        found = self._checker.read(value)
         self._compare(node, (found,), listed=False)
         self._values[node] = found
         self._ledger.add_input(node, found)
@@ -191,7 +208,7 @@ class _Walk:
             passes = 1
         else:
             refuse(node, "no file can hold such a call")
-        results = tuple(_make_dense(result) for result in bodies[0].results)
+        results = tuple(self._checker.share(_make_dense(result)) for result in bodies[0].results)
         self._compare(node, results, listed=True)
         self._values[node] = results
         self._runs = self._checker.check_runs(self._runs + passes * max(body.node_runs for body in bodies))
@@ -210,33 +227,34 @@ class _Walk:
         return value
 
     def _compare(self, node: fx.Node, found: Sequence[Geometry | None], *, listed: bool) -> None:
-        declared = _read_declared(node)
+        declared = self._read_declared(node)
         if isinstance(declared, tuple) is not listed:
             refuse(node, f"it returns {'several tensors' if listed else 'one tensor'}, and the file declares otherwise")
         items = declared if isinstance(declared, tuple) else (declared,)
         _compare_all(node, items, found, "it returns")
         for item, other in zip(items, found, strict=True):
-            if item is not None and other is not None and not item.lies_like(other):
+            if item is not other and item and other and not item.lies_like(other):
                 refuse(node, f"{other} lies in memory with strides {other.stride}, and {item.stride} are declared")
+
+    def _read_declared(self, node: fx.Node) -> Value:
+        value = node.meta.get("val")
+        items = list(value) if isinstance(value, list | tuple) else [value]
+        listed = isinstance(value, list | tuple)
+        if not all(isinstance(item, torch.Tensor) or (listed and item is None) for item in items):
+            refuse(node, f"the file does not say which tensors {name_target(node)} returns")
+        geometries = tuple(None if item is None else self._checker.read(item) for item in items)
+        return geometries if geometries[0] is None or listed else geometries[0]
 
 
 def _compare_all(
     node: fx.Node, declared: Sequence[Geometry | None], found: Sequence[Geometry | None], what: str
 ) -> None:
+    if all(item is other for item, other in zip(declared, found, strict=False)) and len(declared) == len(found):
+        return
     forms = [[item and (item.dtype, item.shape) for item in items] for items in (declared, found)]
     if forms[0] != forms[1]:
         names = [", ".join(map(str, items[:8])) for items in (found, declared)]
         refuse(node, f"{what} {names[0] or 'nothing'}, and {names[1] or 'nothing'} is declared")
-
-
-def _read_declared(node: fx.Node) -> Value:
-    value = node.meta.get("val")
-    items = list(value) if isinstance(value, list | tuple) else [value]
-    listed = isinstance(value, list | tuple)
-    if not all(isinstance(item, torch.Tensor) or (listed and item is None) for item in items):
-        refuse(node, f"the file does not say which tensors {name_target(node)} returns")
-    geometries = tuple(None if item is None else Geometry.read(item) for item in items)
-    return geometries if geometries[0] is None or listed else geometries[0]
 
 
 def _make_dense(geometry: Geometry) -> Geometry:

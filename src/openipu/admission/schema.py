@@ -8,6 +8,8 @@ number, no generator, no device but the CPU's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -47,23 +49,49 @@ _KINDS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """One argument of a schema: PyTorch describes it anew each time it is asked."""
+
+    name: str
+    kind: str
+    repeats: int | None  # a number stands for a list of so many
+    kwarg_only: bool
+    required: bool
+    default: Any
+
+
+@cache
+def _list_parameters(operator: Any) -> tuple[_Parameter, ...]:
+    return tuple(
+        _Parameter(
+            argument.name,
+            str(argument.real_type),
+            argument.N,
+            argument.kwarg_only,
+            not argument.has_default_value(),
+            argument.default_value,
+        )
+        for argument in operator._schema.arguments
+    )
+
+
 def bind_arguments(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments of an operator by name."""
-    operator: Any = node.target
     bound: dict[str, Any] = {}
     positional, named = list(args), dict(kwargs)
-    for argument in operator._schema.arguments:
+    for argument in _list_parameters(node.target):
         if positional and not argument.kwarg_only:
             value = positional.pop(0)
         elif argument.name in named and argument.kwarg_only:
             value = named.pop(argument.name)
-        elif argument.has_default_value():
-            bound[argument.name] = argument.default_value
+        elif not argument.required:
+            bound[argument.name] = argument.default
             continue
         else:
             refuse(node, "is missing", argument.name)
-        if not _fits(value, str(argument.real_type), argument.N):
-            refuse(node, f"{shorten(value)} is not a {argument.real_type}", argument.name)
+        if not _fits(value, argument.kind, argument.repeats):
+            refuse(node, f"{shorten(value)} is not a {argument.kind}", argument.name)
         bound[argument.name] = value
     if positional or named:
         refuse(node, f"it takes no argument {shorten(next(iter(named), len(args) - 1))}")

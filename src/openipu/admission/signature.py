@@ -74,13 +74,10 @@ def _check_kinds(graph: Graph, inputs: Collection[InputKind], outputs: Collectio
 
 
 def _check_written(graph: Graph) -> None:
+    forms = {(entry.kind, entry.name): _form(entry) for entry in graph.inputs}
     for entry in graph.outputs:
-        if entry.kind in _WRITTEN:
-            forms = [_form(known) for known in graph.inputs_of(_WRITTEN[entry.kind]) if known.name == entry.name]
-            if forms != [_form(entry)]:
-                _refuse(
-                    f"a new {entry.kind} {entry.name!r} has another shape or type than the old one, or none is there"
-                )
+        if entry.kind in _WRITTEN and forms.get((_WRITTEN[entry.kind], entry.name)) != _form(entry):
+            _refuse(f"a new {entry.kind} {entry.name!r} has another shape or type than the old one, or none is there")
 
 
 def _check_hyper_parameters(graph: Graph, program: Program) -> None:

@@ -52,6 +52,10 @@ class ArchiveError(OpenIpuError):
     """A saved program or a cache file is missing, damaged or of another version."""
 
 
+class ProgramFileError(ArchiveError):
+    """A program from a file holds what capture never writes, or more than this machine can run: do not use the file."""
+
+
 class ExportError(OpenIpuError):
     """A program cannot be written to a file: it holds something that only this process has, such as a function."""
 

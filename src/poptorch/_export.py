@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,15 +23,17 @@ import msgspec
 import numpy as np
 import torch
 
+from openipu.admission import Limits, check_program
+from openipu.admission import read_program as read_graphs
 from openipu.archive import Archive, read_archive, write_archive
 from openipu.errors import ArchiveError, ExportError
 from openipu.files.origin import Origin
 from openipu.files.values import convert
 from openipu.graph import Program
 from openipu.graph.fingerprint import fingerprint_program
-from openipu.graph.serial import SerialProgram, dump_program, load_program
+from openipu.graph.serial import SerialProgram, dump_program
 from openipu.graph.serial.tensors import check_shape
-from openipu.graph.serial.values import DTYPES
+from openipu.graph.serial.values import DTYPES, shorten
 from poptorch._binding import BoundInputs
 from poptorch._logging import logger
 from poptorch.errors import createPoptorchError
@@ -74,7 +77,7 @@ class SavedProgram:
         """The program of the file; ArchiveError if it is not the one that the file speaks of."""
         if self.graphs is None:
             return None
-        program = load_program(self.graphs.document, self.graphs.tensors)
+        program = read_graphs(self.graphs.document, self.graphs.tensors)
         if fingerprint_program(program) != self.fingerprint:
             raise ArchiveError("its graphs are not those that it was written for.")
         return program
@@ -117,6 +120,8 @@ def read_program(filename: str) -> SavedProgram:
         raise ArchiveError(
             f"PopTorch version mismatch: the file is of {values.interface}, and this is {INTERFACE_VERSION}."
         )
+    if any(tensor.is_meta for tensor in archive.tensors.values()):
+        raise origin.fail("is damaged: a tensor of the optimizer's state has no values")
     try:
         inputs = BoundInputs(tuple(values.names), _build(values.args), _build(values.kwargs))
     except (ValueError, TypeError, KeyError, RuntimeError, MemoryError) as error:
@@ -137,10 +142,11 @@ def read_program(filename: str) -> SavedProgram:
 
 
 def write_graphs(program: Program) -> SerialProgram | None:
-    """The graphs of a program as data; None if it holds what only this process has."""
+    """The graphs of a program as data; None if it holds what only this process has, or what no reader would accept."""
     try:
+        check_program(program, Limits(memory_bytes=sys.maxsize))  # another machine may have more
         return dump_program(program)
-    except ExportError as error:
+    except (ArchiveError, ExportError) as error:
         logger.debug("The file gets no graphs: %s", error)
         return None
 
@@ -191,6 +197,8 @@ def _build(described: dict[str, Any]) -> Any:
     match kind:
         case "tensor":
             shape, dtype = content
+            if dtype not in DTYPES or math.prod(check_shape(shape)) * DTYPES[dtype].itemsize > Limits().memory_bytes:
+                raise ValueError(f"an input of type {shorten(dtype)} and shape {shape} fits no memory of this machine")
             return _make_zeros(check_shape(shape), DTYPES[dtype])
         case "list":
             return [_build(item) for item in content]

@@ -119,6 +119,14 @@ class Saving:
             self._restored_program = saved.read_graphs()
         try:
             self._compile(given)
+        except Error:
+            raise
+        except Exception as error:
+            if self._restored_program is None:
+                raise
+            raise ArchiveError(
+                f"its program cannot be compiled ({type(error).__name__}: {error}): export the model again."
+            ) from error
         finally:
             self._restored_program = None
         compiled, _ = self._require_compiled()
@@ -126,6 +134,7 @@ class Saving:
             self.destroy()
             raise ArchiveError("it was compiled from another model, or from other options: export the model again.")
         if saved.optimizer_state:
-            compiled.executable.load_state(saved.optimizer_state)
+            with translate_errors():
+                compiled.executable.load_state(saved.optimizer_state)
         if saved.rng_state is not None:
             self.rng_state = saved.rng_state

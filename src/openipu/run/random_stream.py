@@ -42,8 +42,9 @@ class RandomStream:
     def from_numbers(self, numbers: Sequence[int]) -> None:
         """Go on where a stored stream stood, in a stream of the program's own."""
         expected = torch.get_rng_state()
-        state = torch.tensor(list(numbers[1:]), dtype=torch.int64).view(torch.uint8)
-        if state.shape != expected.shape:
+        words = [number for number in numbers[1:] if -(1 << 63) <= number < 1 << 63]
+        state = torch.tensor(words, dtype=torch.int64).view(torch.uint8)
+        if state.shape != expected.shape or len(words) != len(numbers) - 1:
             raise InputError(
                 f"A random state holds a seed and {expected.numel() // 8} numbers, not {len(numbers)} in all: "
                 "use one that was read from a program of this version of PyTorch."

@@ -128,6 +128,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self.lift_constant(func(*args, **{**kwargs, "device": CPU}))
         args, kwargs = self._replace_host_tensors(func, args, kwargs, tensors)
         func, args = _show_batch_norm_mutation(func, args)
+        if torch.Tag.inplace_view in func.tags:
+            self._keep_geometry(args[0])
         return self._record(func, args, kwargs, _run_on_meta(func, args, kwargs))
 
     def _replace_host_tensors(
@@ -173,6 +175,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._kept.append(tensor)
         self._by_storage.setdefault(storage_key(tensor), []).append((tensor, node))
         node.meta["val"] = tensor
+
+    def _keep_geometry(self, tensor: torch.Tensor) -> None:
+        """The tensor is about to show its memory otherwise: what was recorded before goes on showing it as it did."""
+        with pause_recording():
+            shown = tensor.detach()
+        for _, node in self._by_storage.get(storage_key(tensor), ()):
+            if node.meta["val"] is tensor:
+                node.meta["val"] = shown
+                self._kept.append(shown)
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):

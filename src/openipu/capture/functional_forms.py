@@ -15,6 +15,7 @@ aten = torch.ops.aten
 _FUNCTIONAL_FORMS: dict[Any, Any] = {
     aten.bernoulli_.float: aten.bernoulli.p,
     aten.normal_.default: aten.normal_functional.default,
+    aten.polygamma_.default: aten.polygamma.default,
     aten.pow_.Scalar: aten.pow.Tensor_Scalar,
     aten.pow_.Tensor: aten.pow.Tensor_Tensor,
 }
@@ -35,7 +36,12 @@ def find_functional_form(operation: Any) -> Any:
 
 
 def complete_arguments(node: fx.Node, operation: Any) -> tuple[Any, ...]:
-    """Add what the in-place op has a default for and the functional one has not: dispatch leaves defaults out."""
+    """The arguments of the functional op.
+
+    Added is what the in-place op has a default for and the functional one has not: dispatch leaves defaults out.
+    """
+    if operation is aten.polygamma.default:  # the one that takes its arguments in another order
+        return (node.args[1], node.args[0])
     args = list(node.args)
     wanted = operation._schema.arguments
     for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]

@@ -23,7 +23,7 @@ from openipu.graph import NOTE
 aten = torch.ops.aten
 
 _STRIDED = frozenset({aten.as_strided.default, aten.as_strided_copy.default})
-_VIEW_FORMS: dict[Any, Any] = {  # ops that change how a tensor shows its memory -> the view that shows it so
+_VIEW_FORMS: dict[Any, Any] = {
     aten.as_strided_.default: aten.as_strided.default,
     aten.detach_.default: aten.detach.default,
     aten.squeeze_.default: aten.squeeze.default,
@@ -33,6 +33,7 @@ _VIEW_FORMS: dict[Any, Any] = {  # ops that change how a tensor shows its memory
     aten.transpose_.default: aten.transpose.int,
     aten.unsqueeze_.default: aten.unsqueeze.default,
 }
+_UNKNOWN_IN_PLACE = frozenset({aten.polygamma_.default})  # to torch's functionalisation
 
 
 def settle_layouts(graph: fx.Graph) -> None:
@@ -40,7 +41,7 @@ def settle_layouts(graph: fx.Graph) -> None:
     owners: dict[int, fx.Node] = {}  # by memory: the node that made it
     for node in list(graph.nodes):
         if node.op == "call_function" and isinstance(node.target, OpOverload):
-            node.target = _VIEW_FORMS.get(node.target, node.target)
+            _respell_view(node)
             if node.target in _STRIDED:
                 _take_from_owner(node, owners)
             elif node.target._schema.is_mutable:
@@ -48,6 +49,16 @@ def settle_layouts(graph: fx.Graph) -> None:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             owners.setdefault(storage_key(value), node)
+
+
+def _respell_view(node: fx.Node) -> None:
+    """What changes how a tensor shows its memory becomes the view that shows it so."""
+    if node.target is aten.resize_.default:
+        shown = node.meta["val"]
+        node.args = (node.args[0], list(shown.shape), list(shown.stride()), shown.storage_offset())
+        node.target, node.kwargs = aten.as_strided.default, {}
+    else:
+        node.target = _VIEW_FORMS.get(node.target, node.target)
 
 
 def _write_back(graph: fx.Graph, node: fx.Node) -> None:
@@ -64,7 +75,7 @@ def _write_back(graph: fx.Graph, node: fx.Node) -> None:
     target = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or not isinstance(target, torch.Tensor):
         _write_beside(graph, node)
-    elif is_dense(target) and not has_layout(value, target):
+    elif (is_dense(target) and not has_layout(value, target)) or node.target in _UNKNOWN_IN_PLACE:
         with graph.inserting_before(node):
             made = _add(graph, node, operation, args, node.kwargs, value)
             if value.dtype is not target.dtype:

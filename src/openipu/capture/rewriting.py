@@ -39,7 +39,6 @@ class _FunctionalForm:
 
     operation: Any
     value: torch.Tensor  # what it returns: of a wider dtype than what was written, it must be rounded
-    added_arguments: tuple[Any, ...]  # defaults that only the in-place op has
     source_is_value: bool  # a copy that needs no op at all
 
 
@@ -141,8 +140,8 @@ def _rewrite_node(graph: fx.Graph, node: fx.Node, form: _FunctionalForm) -> fx.N
         source = node.args[1]
         assert isinstance(source, fx.Node)
         return source
+    node.args = complete_arguments(node, form.operation)
     node.target = form.operation
-    node.args = (*node.args, *form.added_arguments)
     if form.value.dtype == node.meta["val"].dtype:
         return node
     with graph.inserting_after(node):
@@ -180,7 +179,7 @@ def _plan_functional_form(node: fx.Node, owned: set[int]) -> _FunctionalForm | N
         value = operation(*args, **kwargs)
     if not isinstance(value, torch.Tensor) or value.shape != target.shape or not has_layout(value, target):
         return None
-    return _FunctionalForm(operation, value, completed[len(node.args) :], _copies_all(node, owned))
+    return _FunctionalForm(operation, value, _copies_all(node, owned))
 
 
 def _copies_all(node: fx.Node, owned: set[int]) -> bool:

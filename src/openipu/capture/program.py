@@ -21,10 +21,11 @@ from openipu.capture.losses import choose_loss, describe_untrained
 from openipu.capture.modes import IpuMode
 from openipu.capture.notes import NoteKeeper
 from openipu.capture.optimizers import LOSS_SCALING, list_hyper_parameters
-from openipu.capture.recorder import META, Recorder
+from openipu.capture.recorder import META, Recorder, SavedValue
 from openipu.capture.results import Result, Trace, collect_results
 from openipu.capture.streams import check_streams
 from openipu.capture.torch_private import (
+    keep_saved_values,
     pose_as_compiling,
     provide_ipu_device_module,
     relax_checkpoint_checks,
@@ -198,6 +199,8 @@ def _trace(
         set_active(capture)
         stack.enter_context(capture.recorder)
         stack.enter_context(IpuMode(capture, twins.by_id))
+        if training:
+            stack.enter_context(keep_saved_values(lambda tensor: capture.recorder.save(tensor), _read_saved))
         output = model(*arguments.args, **arguments.kwargs)
         if not training:
             return Trace(output, None, {})
@@ -212,6 +215,11 @@ def _trace(
             seed = seed * scale.to(loss.dtype)
         gradients = run_backward(loss, seed, list(leaves.values()))
         return Trace(output, loss, dict(zip(leaves, gradients, strict=True)))
+
+
+def _read_saved(saved: SavedValue) -> torch.Tensor:
+    """What backward reads: where forward wrote over it in place, the value from before."""
+    return saved.tensor if saved.held is None else saved.held
 
 
 def _build_graph(recorder: Recorder, inputs: list[GraphInput], results: list[Result]) -> Graph:

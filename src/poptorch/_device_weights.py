@@ -7,10 +7,12 @@ period in which training changed them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 
+from openipu.capture import list_tensors
 from openipu.graph import OutputKind
 from openipu.run import Executable
 from openipu.trace import TRANSFER, span
@@ -33,20 +35,22 @@ class DeviceWeights:
         self._host_versions: tuple[int, ...] = ()  # how often each had been written by then
 
     def _parameters(self) -> dict[str, torch.Tensor]:
-        return dict(self._model.named_parameters()) if isinstance(self._model, torch.nn.Module) else {}
+        return list_tensors(self._model, "_parameters") if isinstance(self._model, torch.nn.Module) else {}
 
     def _buffers(self) -> dict[str, torch.Tensor]:
-        return dict(self._model.named_buffers()) if isinstance(self._model, torch.nn.Module) else {}
+        return list_tensors(self._model, "_buffers") if isinstance(self._model, torch.nn.Module) else {}
 
     def upload(self) -> None:
         """Host to device."""
         logger.debug("Writing weights from host to IPU memory")
         parameters, buffers = self._parameters(), self._buffers()
-        with span(TRANSFER, "weights to the device"):
-            self._executable.load_weights(parameters, buffers)
         self._host = (*parameters.values(), *buffers.values())
-        self._host_versions = () if self._executable.program.update is not None else _count_writes(self._host)
-        self._uploaded = _list_versions(self._find_owners())
+        with ExitStack() as held, span(TRANSFER, "weights to the device"):
+            for owner in self._find_owners():  # no copy of another thread is half done meanwhile
+                held.enter_context(owner.hold_device())
+            self._executable.load_weights(parameters, buffers)
+            self._host_versions = () if self._executable.program.update is not None else _count_writes(self._host)
+            self._uploaded = _list_versions(self._find_owners())
 
     def download(self) -> None:
         """Device to host."""
@@ -98,7 +102,7 @@ class DeviceWeights:
         )
 
     def _find_owners(self) -> list[WeightOwner]:
-        return find_owners(self._host)
+        return sorted(find_owners(self._host), key=id)  # the order in which every thread takes their locks
 
 
 def _list_versions(owners: list[WeightOwner]) -> tuple[tuple[int, int], ...]:

@@ -8,6 +8,7 @@ Out: a `RunResult` for each call. The device's memory is the executable's own: t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter as clock
 from typing import Any
@@ -159,13 +160,10 @@ class Executable:
             function = engine.function_of(0)
             seeded = any(entry.kind is InputKind.SEED for entry in function.arguments)
             updates = options.device_iterations if self._rounds_update else 0
-            if not function.random and not seeded and not updates:
-                result = self._run(engine, inputs, None, [])
-            else:
-                with self._stream.use():
-                    seeds = self._draw_seeds(options) if seeded else None
-                    update_seeds = self._draw_update_seeds(updates)
-                    result = self._run(engine, inputs, seeds, update_seeds)
+            seeds = self._draw_seeds(options) if seeded else None
+            update_seeds = self._draw_update_seeds(updates)
+            with self._stream.use() if function.random else nullcontext():
+                result = self._run(engine, inputs, seeds, update_seeds)
         self._tiers.note_run(clock() - started)
         return result
 

@@ -210,6 +210,7 @@ class PoplarExecutor(Transfers, Saving, Inspection):
                 compiled = self._capture(prepared, run_options)
                 self._weights = DeviceWeights(self._model, compiled.executable)
                 self._weights.check_updatable(self._options.get("updatable_named_buffers", ()))
+                self._weights.warn_of_parting_statistics()
                 if self._optimizer:
                     self._optimizer.connect(compiled.executable)
         except BaseException:

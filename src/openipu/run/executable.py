@@ -30,6 +30,7 @@ from openipu.run.random_stream import RandomStream
 from openipu.run.rounded_updates import rounds_update
 from openipu.run.taps import UPDATED, TapCollector
 from openipu.run.tiers import Tiers
+from openipu.run.written_buffers import check_written_buffers
 from openipu.trace import WAIT, span
 
 
@@ -115,6 +116,12 @@ class Executable:
     ) -> None:
         """Copy weights, and the buffers of replica 0, from the device into the host's tensors."""
         self._lanes.read_weights(into_parameters, into_buffers)
+
+    def load_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Copy some buffers from the host to every replica. All others stay as each replica has them."""
+        for lane in self._lanes.lanes:
+            lane.memory.load_buffers(buffers)
+        self._has_news = True
 
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""
@@ -319,13 +326,7 @@ def _check_options(program: Program, options: RunOptions) -> None:
             f"{program.name} was captured for {kinds[program.training]}, but the options ask for "
             f"{kinds[options.training]}: capture it again with the same setting of training."
         )
-    written = [entry.name for entry in program.micro.outputs_of(OutputKind.BUFFER)]
-    if written and options.replicas > 1 and options.broadcast_buffers:
-        raise OptionError(
-            f"forward writes to {'buffer' if len(written) == 1 else 'buffers'} {', '.join(written)}, and there are "
-            f"{options.replicas} replicas: written buffers cannot be broadcast to replicas. Set broadcast_buffers to "
-            "False, so that each replica keeps its own, or use one replica."
-        )
+    check_written_buffers(program, options)
 
 
 class _Results:

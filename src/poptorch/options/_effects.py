@@ -26,7 +26,11 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "deviceIterations": (ACTS, "iterations in one call"),
     "replicationFactor": (ACTS, "data-parallel replicas in one call"),
     "inputReplicaGrouping": (ACTS, "replicas of one group read the same input"),
-    "broadcastBuffers": (ACTS, "False: each replica keeps buffers of its own"),
+    "broadcastBuffers": (
+        ACTS,
+        "False: each replica keeps buffers of its own; True: a buffer that forward writes is refused with several "
+        "replicas, but for the statistics of batch norms, which each replica keeps and the host reads from replica 0",
+    ),
     "outputMode": (ACTS, "which results come back"),
     "anchorTensor": (ACTS, "getAnchoredTensor() returns its value of the last call"),
     "randomSeed": (ACTS, "seeds the program's random numbers and torch.manual_seed"),

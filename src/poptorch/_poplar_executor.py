@@ -29,7 +29,7 @@ from poptorch._device_weights import DeviceWeights
 from poptorch._devices import announce_device, attach, count_ipus, release
 from poptorch._executable_cache import choose_cache_directory, share_compilation
 from poptorch._graph_text import export_program, log_program
-from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs, uses_synthetic_data
+from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs
 from poptorch._inspection import Inspection
 from poptorch._locking import one_at_a_time, with_device
 from poptorch._logging import logger
@@ -150,15 +150,15 @@ class PoplarExecutor(Transfers, Saving, Inspection):
             else:
                 weights.upload_if_trained_elsewhere()
             leaves = prepared.list_leaves()
-            synthetic = uses_synthetic_data(self._options)
-            result = compiled.executable.run(make_synthetic(leaves) if synthetic else leaves)
+            synthetic = make_synthetic(leaves, self._options)
+            result = compiled.executable.run(leaves if synthetic is None else synthetic)
         if is_tracing():
             _trace_micro_batches(result)
         self._host_weights_stale = self._training
-        self._result = RunResult((), {}, self._collect_taps(result), () if synthetic else result.times)
+        self._result = RunResult((), {}, self._collect_taps(result), result.times if synthetic is None else ())
         if self._options.log_cycle_count:
             logger.debug("Total number of IPU cycles: %d (modelled)", self.cycleCount())
-        if not synthetic:
+        if synthetic is None:
             return_changed_inputs(given, result.changed_inputs, self._options)
         return build_outputs(result.outputs, compiled.program.output_tree)
 

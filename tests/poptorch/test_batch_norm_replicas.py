@@ -51,8 +51,10 @@ def train_replicas(model, batches, replicas, accumulation, lr=0.1):
     return copies, torch.cat(outputs)
 
 
-@pytest.mark.parametrize("tier", ["instant", "compiled"])
-@pytest.mark.parametrize(("replicas", "accumulation", "iterations"), [(2, 1, 1), (2, 3, 1), (4, 2, 2)])
+@pytest.mark.parametrize(
+    ("replicas", "accumulation", "iterations", "tier"),
+    [(2, 1, 1, "instant"), (2, 3, 1, "instant"), (4, 2, 2, "instant"), (2, 2, 1, "compiled")],
+)
 def test_each_replica_keeps_its_own_statistics(replicas, accumulation, iterations, tier, monkeypatch):
     monkeypatch.setenv("OPENIPU_TIER", tier)
     model = Normalised()

@@ -49,7 +49,11 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "maxRepeatLogs": (NONE, "there are no log files of a lower layer"),
     "logCycleCount": (ACTS, "cycleCount() returns the modelled cycles of one call"),
     "enableStableNorm": (NONE, "PyTorch's norms are the stable ones"),
-    "enableSyntheticData": (ACTS, "inputs are random instead of those passed"),
+    "enableSyntheticData": (
+        ACTS,
+        "nothing crosses the host link, in the plan as on an IPU; a call returns results of random inputs, which have "
+        "the usual shapes and mean nothing, and no times",
+    ),
     "showCompilationProgressBar": (ACTS, "the bar on stderr"),
     "relaxOptimizerAttributesChecks": (ACTS, "unexpected attributes of an optimizer are reported as debug messages"),
     "sourceLocationExcludes": (NONE, "source lines are those outside torch and openipu"),
@@ -93,6 +97,7 @@ TABLE: dict[str, tuple[Effect, str]] = {
 }
 
 POPART: dict[str, tuple[Effect, str]] = {  # keys of _Popart.set that are read here
+    "syntheticDataMode": (ACTS, "as enableSyntheticData: 1 for zeros, 2 for a normal, 3 for a uniform distribution"),
     "autoRecomputation": (PLAN, "which activations are made again in backward"),
     "engineOptions": (
         ACTS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -40,6 +41,8 @@ TIER_VARIABLE = "OPENIPU_TIER"
 QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
 
 _logger = logging.getLogger("openipu")
+_naming = threading.Lock()
+_named: dict[Path, int] = {}  # directories of profiles -> the thread that writes there, or wrote
 
 
 @dataclass(eq=False)
@@ -177,11 +180,15 @@ def _choose_directory(name: str) -> Path | None:
     """Where the command line wants this program's profile. A second program of the same name gets a number."""
     if log.profile_root is None:
         return None
-    taken = {compiled.profile_directory for compiled in log.compiled}
-    directory, number = log.profile_root / name, 1
-    while directory in taken:
-        number += 1
-        directory = log.profile_root / f"{name}-{number}"
+    own = threading.get_ident()
+    with _naming:
+        taken = {compiled.profile_directory for compiled in log.compiled}
+        taken |= {directory for directory, thread in _named.items() if thread != own}
+        directory, number = log.profile_root / name, 1
+        while directory in taken:
+            number += 1
+            directory = log.profile_root / f"{name}-{number}"
+        _named[directory] = own
     return directory
 
 

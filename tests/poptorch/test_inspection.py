@@ -5,7 +5,9 @@ import json
 import pytest
 import torch
 
+import popart
 import poptorch
+from openipu.ops.cost import StepKind
 
 
 class Trainer(torch.nn.Module):
@@ -130,6 +132,43 @@ def test_synthetic_data_has_the_shapes_of_the_real_ones():
     assert out.abs().max() < 100
     assert executor.getLatency() == (0.0, 0.0, 0.0)
     assert executor.getPerfCounters()["input"] == [[]]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_synthetic_data_takes_the_host_out_of_the_plan(training):
+    class Wide(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1024, 8)
+
+        def forward(self, x):
+            out = self.layer(x)
+            return (out, poptorch.identity_loss(out, "mean")) if training else out
+
+    def plan(synthetic):
+        options = quiet().logCycleCount(True).enableSyntheticData(synthetic)
+        executor = (poptorch.trainingModel if training else poptorch.inferenceModel)(Wide(), options)
+        executor(torch.ones(256, 1024))
+        return executor.cycleCount(), executor._compiled.plan
+
+    real_cycles, real = plan(False)
+    synthetic_cycles, synthetic = plan(True)
+    assert [step for step in real.steps if step.kind is StepKind.HOST]
+    assert not [step for step in synthetic.steps if step.kind is StepKind.HOST]
+    assert synthetic.timing.host_cycles == 0
+    assert synthetic_cycles < real_cycles
+    assert real_cycles - synthetic_cycles >= real.timing.host_cycles > 0
+    kept = [variable.name for variable in synthetic.variables]
+    assert kept == [variable.name for variable in real.variables]  # inputs lie on the tiles all the same
+
+
+@pytest.mark.parametrize(("mode", "low", "high"), [(1, 0.0, 0.0), (2, -10.0, 10.0), (3, 0.0, 1.0)])
+def test_the_mode_of_synthetic_data_says_what_inputs_hold(mode, low, high):
+    options = quiet()
+    options._Popart.set("syntheticDataMode", popart.SyntheticDataMode(mode))
+    out = poptorch.inferenceModel(torch.nn.Identity(), options)(torch.full((100,), 1e6))
+    assert low <= out.min() <= out.max() <= high
+    assert (out.std() > 0) == (mode > 1)
 
 
 @pytest.mark.parametrize(

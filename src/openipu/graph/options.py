@@ -157,6 +157,7 @@ class RunOptions:
     locations: tuple[tuple[TensorRole, TensorLocation], ...] = ()
     memory_proportions: tuple[tuple[int, float], ...] = ()  # (IPU, available-memory proportion) where it differs
     overlapped_io: bool = False  # host streams run on I/O tiles while the others compute
+    synthetic_data: bool = False  # the device makes its inputs up and keeps its results: no stream of the host
     taps: tuple[Tap, ...] = ()
     replica_groups: tuple[ReplicaGroups, ...] = ()
     loss_scale_control: LossScaleControl | None = None  # None: the loss scale is what the optimizer says

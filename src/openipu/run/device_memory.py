@@ -70,6 +70,13 @@ class DeviceMemory:
             follower.refresh()
         self.weights_loaded = True
 
+    @torch.no_grad()
+    def load_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Write buffers by name; those that the program does not use are left out."""
+        for replica in self.buffers:
+            for name in buffers.keys() & replica.keys():
+                replica[name].copy_(_find(buffers, name, "buffer", replica[name]))
+
     def follow(self, follower: Follower) -> None:
         """Let something know of newly loaded weights, for as long as it lives."""
         self._followers.add(follower)

@@ -8,6 +8,7 @@ Out: a `RunResult` for each call. The device's memory is the executable's own: t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter as clock
 from typing import Any
@@ -29,6 +30,7 @@ from openipu.run.random_stream import RandomStream
 from openipu.run.rounded_updates import rounds_update
 from openipu.run.taps import UPDATED, TapCollector
 from openipu.run.tiers import Tiers
+from openipu.run.written_buffers import check_written_buffers
 from openipu.trace import WAIT, span
 
 
@@ -115,6 +117,12 @@ class Executable:
         """Copy weights, and the buffers of replica 0, from the device into the host's tensors."""
         self._lanes.read_weights(into_parameters, into_buffers)
 
+    def load_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Copy some buffers from the host to every replica. All others stay as each replica has them."""
+        for lane in self._lanes.lanes:
+            lane.memory.load_buffers(buffers)
+        self._has_news = True
+
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""
         scaled = values if self.loss_scale is None else self.loss_scale.scale(values)
@@ -159,13 +167,10 @@ class Executable:
             function = engine.function_of(0)
             seeded = any(entry.kind is InputKind.SEED for entry in function.arguments)
             updates = options.device_iterations if self._rounds_update else 0
-            if not function.random and not seeded and not updates:
-                result = self._run(engine, inputs, None, [])
-            else:
-                with self._stream.use():
-                    seeds = self._draw_seeds(options) if seeded else None
-                    update_seeds = self._draw_update_seeds(updates)
-                    result = self._run(engine, inputs, seeds, update_seeds)
+            seeds = self._draw_seeds(options) if seeded else None
+            update_seeds = self._draw_update_seeds(updates)
+            with self._stream.use() if function.random else nullcontext():
+                result = self._run(engine, inputs, seeds, update_seeds)
         self._tiers.note_run(clock() - started)
         return result
 
@@ -323,13 +328,7 @@ def _check_options(program: Program, options: RunOptions) -> None:
             f"{program.name} was captured for {kinds[program.training]}, but the options ask for "
             f"{kinds[options.training]}: capture it again with the same setting of training."
         )
-    written = [entry.name for entry in program.micro.outputs_of(OutputKind.BUFFER)]
-    if written and options.replicas > 1 and options.broadcast_buffers:
-        raise OptionError(
-            f"forward writes to {'buffer' if len(written) == 1 else 'buffers'} {', '.join(written)}, and there are "
-            f"{options.replicas} replicas: written buffers cannot be broadcast to replicas. Set broadcast_buffers to "
-            "False, so that each replica keeps its own, or use one replica."
-        )
+    check_written_buffers(program, options)
 
 
 class _Results:

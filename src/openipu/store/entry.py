@@ -19,6 +19,7 @@ from typing import Any
 from openipu.errors import ArchiveError
 from openipu.saving import PART_SUFFIX, PRIVATE, save_bytes
 from openipu.store.locks import FileLock
+from openipu.store.plain_files import NotPlainError, open_own, read_own
 
 FORMAT = 1
 MANIFEST = "manifest"  # a line with the checksum of the rest, then JSON
@@ -94,7 +95,7 @@ class Entry:
 
     def read(self, name: str) -> bytes:
         """The content of a part."""
-        return self.find(name).read_bytes()
+        return read_own(self.find(name))
 
     def close(self) -> None:
         """Let the entry be evicted."""
@@ -140,7 +141,11 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of an entry; FileNotFoundError if there is none, ArchiveError if it cannot be believed."""
-    checksum, _, text = (directory / MANIFEST).read_bytes().partition(b"\n")
+    try:
+        content = read_own(directory / MANIFEST)
+    except NotPlainError as error:
+        raise ArchiveError(f"the manifest of {directory} is not believed: {error.strerror}") from error
+    checksum, _, text = content.partition(b"\n")
     if checksum != hashlib.sha256(text).hexdigest().encode():
         raise ArchiveError(f"the manifest of {directory} is not what was written")
     try:
@@ -170,10 +175,12 @@ def check_part(directory: Path, name: str, part: PartRecord) -> None:
     """Compare one part with its checksum."""
     path = directory / part.file
     try:
-        if path.is_symlink() or not path.is_file():
-            raise ArchiveError(f"part {name} of {directory} is missing, or is no plain file")
-        with path.open("rb") as file:
+        with os.fdopen(open_own(path, native=part.native), "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
+    except NotPlainError as error:
+        raise ArchiveError(f"part {name} of {directory} is not believed: {error.strerror}") from error
+    except FileNotFoundError as error:
+        raise ArchiveError(f"part {name} of {directory} is missing") from error
     except OSError as error:
         raise ArchiveError(f"part {name} of {directory} cannot be read ({error.strerror})") from error
     if found != part.sha256:

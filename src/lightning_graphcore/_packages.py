@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 ROOTS = ("lightning.pytorch", "pytorch_lightning")
+DESCRIPTION = "IPUs, modelled by openipu"
 MISSING = (
     "Lightning is not installed. Install it with: pip install 'openipu[lightning]' (or `pip install lightning`, or "
     "`pip install pytorch-lightning`)."

@@ -15,7 +15,6 @@ PROVIDED: dict[str, str] = {
     "libpvti": "trace points of one's own",
     "popart": "PopART's enumerations",
 }
-WAITING = ("lightning_graphcore",)  # imported before a script: they add themselves to another package when it comes
 PLANNED: dict[str, str] = {
     "popxl": "PopXL",
     "tensorflow.python.ipu": "TensorFlow for IPU",
@@ -38,12 +37,6 @@ def find_planned(missing: str) -> str | None:
         if missing == module or module.startswith(f"{missing}.") or missing.startswith(f"{module}."):
             return module
     return None
-
-
-def await_packages() -> None:
-    """Let front ends wait for the packages that they extend: a script may never name them."""
-    for module in WAITING:
-        importlib.import_module(module)
 
 
 def probe_front_ends() -> tuple[FrontEndState, ...]:

@@ -17,10 +17,6 @@ from typing import Any
 
 ROOTS = ("lightning.pytorch", "pytorch_lightning")
 DESCRIPTION = "IPUs, modelled by openipu"
-MISSING = (
-    "Lightning is not installed. Install it with: pip install 'openipu[lightning]' (or `pip install lightning`, or "
-    "`pip install pytorch-lightning`)."
-)
 
 
 @dataclass(frozen=True)
@@ -99,4 +95,6 @@ def choose_package() -> Package:
     for root in ROOTS:
         if is_installed(root):
             return open_package(root)
-    raise ModuleNotFoundError(MISSING, name=ROOTS[0])
+    from openipu.extras import explain_missing
+
+    raise explain_missing(ModuleNotFoundError(name=ROOTS[0]), "lightning_graphcore", "lightning")

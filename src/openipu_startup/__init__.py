@@ -3,6 +3,8 @@
 In: the program's imports. Out: once a module of `EXTENSIONS` has been loaded, the function beside it is called with the
 module's name. `openipu.pth`, a line beside the installed packages, calls `install` when an interpreter starts, that of
 a worker process included. So this module imports `sys` alone, and what it adds later never breaks the program's import.
+
+PYTEST_DONT_REWRITE: it is imported before pytest could, which would warn of that in every test run.
 """
 
 import sys

@@ -116,3 +116,9 @@ def test_packages_in_a_zip_file_are_extended_alone(tmp_path, monkeypatch):
     import packed_package
 
     assert (packed_package.value, extending.calls) == (1, ["packed_package"])
+
+
+def test_pytest_does_not_complain_of_the_hook(tmp_path):
+    """It rewrites the modules of its plugins' distributions, and warns of those that are imported already."""
+    script = "import pytest; print(pytest.main(['-W', 'error::pytest.PytestAssertRewriteWarning', '--collect-only']))"
+    assert "no tests collected" in run_python(tmp_path, script).stdout

@@ -62,7 +62,7 @@ clean: ## remove everything that make has made
 	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
-$(DEMO_READY): pyproject.toml constraints.txt
+$(DEMO_READY): pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || python3 -m venv $(VENV)
 	$(PIP) install --quiet $(CONSTRAINTS) setuptools $(TORCH)
 	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[demo]"

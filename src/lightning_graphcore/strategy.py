@@ -14,7 +14,7 @@ import poptorch
 from lightning_graphcore._arrival import is_strict_default
 from lightning_graphcore._checkpointing import CheckpointMixin
 from lightning_graphcore._loaders import convert_loader
-from lightning_graphcore._packages import TwinMeta
+from lightning_graphcore._packages import DESCRIPTION, TwinMeta
 from lightning_graphcore._programs import InferencePrograms, StagePrograms
 from lightning_graphcore._stage_options import OptionsMixin
 from lightning_graphcore._statistics import describe_line, describe_plan, find_plan
@@ -247,7 +247,7 @@ class StrategyCore(CheckpointMixin, OptionsMixin, metaclass=TwinMeta):
 
     @classmethod
     def register_strategies(cls, strategy_registry: Any) -> None:
-        strategy_registry.register(cls.strategy_name, cls, description="IPUs, modelled by openipu", override=True)
+        strategy_registry.register(cls.strategy_name, cls, description=DESCRIPTION, override=True)
 
 
 def _do_nothing(*args: Any, **kwargs: Any) -> None:

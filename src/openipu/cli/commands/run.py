@@ -26,7 +26,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from openipu.cli.front_ends import await_packages, find_planned
+import openipu_startup
+from openipu.cli.front_ends import find_planned
 from openipu.cli.terminal import open_console
 from openipu.cli.termination import close_on_sigterm
 from openipu.errors import OptionError
@@ -142,7 +143,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _start(module: str | None, words: list[str]) -> int:
-    await_packages()
+    openipu_startup.install()  # where the environment lacks `openipu.pth`
     return _run_script(words) if module is None else _run_module(module, words)
 
 

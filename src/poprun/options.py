@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openipu import __version__
+from openipu.cli.parser import HelpText
 from openipu.errors import OptionError
 from poprun.remote import DEFAULT_SHELL, SHELL_VARIABLE
 
@@ -52,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Start a program as several instances that train together.",
         usage="poprun [options] program [arguments]",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"poprun (openipu {__version__})")

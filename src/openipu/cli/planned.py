@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from openipu.cli.rows import Column, print_rows
-from openipu.cli.terminal import open_console
+from openipu.cli.terminal import open_console, shorten_place
 from openipu.explore.levers import Advice, LeverKind, Limit, describe_untried
 from openipu.explore.levers.texts import format_change
 from openipu.jobs import PlanningJob
@@ -22,7 +22,7 @@ from openipu.report.units import format_bytes, format_cycles, format_rate, forma
 
 _CULPRITS = 6  # tensors named for a job that does not fit
 _COLUMNS = (
-    Column("job", figures=False),
+    Column("job", words=True),
     Column("fits", figures=False),
     Column("peak tile\nKiB"),
     Column("cycles/\nmicro-batch"),
@@ -31,6 +31,7 @@ _COLUMNS = (
     Column("guessed\nops", spare=1),  # said below in words
     Column("planned in", spare=2),
 )
+_CULPRIT_COLUMNS = (Column(""), Column("", words=True))
 _LEVER_COLUMNS = (
     Column("", words=True),
     Column("fits", figures=False),
@@ -132,12 +133,10 @@ def _print_reasons(console: Console, entry: Planned) -> None:
         f"{format_bytes(fit.bytes_over_worst_tile)} over. The largest tensors there:"
     )
     for culprit in fit.culprits[:_CULPRITS]:
-        place = culprit.line or ("" if culprit.module in culprit.name else culprit.module)
-        console.print(
-            f"  {format_bytes(culprit.bytes_on_tile):>10}  {escape(culprit.name)} ({escape(culprit.kind)}, "
-            f"{format_bytes(culprit.bytes_total)} in all)  [dim]{escape(str(place))}[/]",
-            soft_wrap=True,
-        )
+        place = str(culprit.line or ("" if culprit.module in culprit.name else culprit.module))
+        told = f"{escape(culprit.name)} ({escape(culprit.kind)}, {format_bytes(culprit.bytes_total)} in all)"
+        size = f"{format_bytes(culprit.bytes_on_tile):>10}"
+        print_rows(console, _CULPRIT_COLUMNS, [(size, f"{told}  [dim]{escape(shorten_place(place))}[/]")])
     if entry.advice is None:
         console.print("Try a smaller micro-batch, half precision, or a lower available-memory proportion.")
     else:

@@ -46,6 +46,7 @@ def print_rows(console: Console, columns: Sequence[Column], rows: Sequence[Seque
             column.heading,
             justify="right" if column.figures and not column.words else "left",
             no_wrap=not column.words,
+            overflow="fold",  # a single word that is too long
             min_width=None if column.words else widths[index],
         )
     for row in rows:

@@ -58,6 +58,12 @@ def _wrap(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False)
 
 
+def shorten_place(place: str) -> str:
+    """A place in a file, from the working directory or the folder of packages on if it lies below one of them."""
+    package = place.rpartition(f"{os.sep}site-packages{os.sep}")[2]
+    return package if package != place else place.removeprefix(f"{os.getcwd()}{os.sep}")
+
+
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output, without any styling."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -217,12 +217,15 @@ class _Bar:
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        self._bar = tqdm(total=100, desc="Graph compilation", leave=True)
+        # A step that comes soon after another is shown as well: tqdm would leave it out, and the bar would seem stuck.
+        shown = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}]"
+        self._bar = tqdm(total=100, desc="Graph compilation", bar_format=shown, mininterval=0, miniters=1)
 
     def __enter__(self) -> Progress:
         return self._move
 
-    def __exit__(self, *details: object) -> None:
+    def __exit__(self, kind: object, *details: object) -> None:
+        self._bar.leave = kind is None  # half a bar above an error says nothing
         self._bar.close()
 
     def _move(self, percent: int) -> None:

@@ -30,7 +30,7 @@ class CompiledProgram:
     cycles_by_kind: tuple[tuple[str, float], ...]
     guessed_share: float  # of the cycles of a call
     warnings: tuple[str, ...]
-    profile_directory: Path | None  # where the summary is to add a report; None: nowhere
+    profile_directory: Path | None  # where its profile was written, if anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class SessionLog:
 
     def add(self, plan: Plan, profile_directory: Path | None) -> None:
         """Write down a program that was compiled, without keeping its plan."""
-        self.compiled[_sum_up(plan, None if self.profile_root is None else profile_directory)] += 1
+        self.compiled[_sum_up(plan, profile_directory)] += 1
         if self.ops is not None:
             for op in plan.ops:
                 self.ops[OpUse(op.op, op.line.file, op.line.line) if op.line else OpUse(op.op)] += 1

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from openipu import __version__
+from openipu.cli.parser import HelpText
 from openipu.errors import OptionError
 from openipu.files.documents import read_json
 from openipu.files.origin import Origin
@@ -61,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Start a program as several instances that train together.",
         usage="poprun [options] program [arguments]",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"poprun (openipu {__version__})")

@@ -31,7 +31,7 @@ def test_an_error_has_type_message_and_location():
 def test_errors_from_below_keep_their_words_and_their_cause():
     with pytest.raises(poptorch.Error, match="half of a replica") as caught, translate_errors():
         raise OptionError("half of a replica")
-    assert isinstance(caught.value.__cause__, OptionError)
+    assert isinstance(caught.value.__context__, OptionError)
 
 
 def test_the_users_own_exceptions_pass_unchanged():

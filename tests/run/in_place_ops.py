@@ -11,8 +11,22 @@ import torch
 aten = torch.ops.aten
 
 RANDOM = frozenset(
-    "alpha_dropout_ bernoulli_ cauchy_ dropout_ exponential_ feature_alpha_dropout_ feature_dropout_ geometric_ "
-    "log_normal_ normal_ random_ rrelu_ rrelu_with_noise_ uniform_".split()
+    [
+        "alpha_dropout_",
+        "bernoulli_",
+        "cauchy_",
+        "dropout_",
+        "exponential_",
+        "feature_alpha_dropout_",
+        "feature_dropout_",
+        "geometric_",
+        "log_normal_",
+        "normal_",
+        "random_",
+        "rrelu_",
+        "rrelu_with_noise_",
+        "uniform_",
+    ]
 )
 # Without a meaning here, and why.
 LEFT_OUT = {
@@ -26,7 +40,16 @@ LEFT_OUT = {
     "embedding_renorm_": "takes a matrix; tested by itself",
 }
 _INTEGER = frozenset(
-    "bitwise_and_ bitwise_left_shift_ bitwise_not_ bitwise_or_ bitwise_right_shift_ bitwise_xor_ gcd_ lcm_".split()
+    [
+        "bitwise_and_",
+        "bitwise_left_shift_",
+        "bitwise_not_",
+        "bitwise_or_",
+        "bitwise_right_shift_",
+        "bitwise_xor_",
+        "gcd_",
+        "lcm_",
+    ]
 )
 # Of which part of the cube an op takes its target, where it is not the whole.
 _PARTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -67,7 +90,9 @@ class InPlaceOp:
             value = _make_argument(self, argument, x)
             if value is not None:
                 values[argument.name] = value
-        args = [values.pop(argument.name) for argument in arguments if not argument.kwarg_only and argument.name in values]
+        args = [
+            values.pop(argument.name) for argument in arguments if not argument.kwarg_only and argument.name in values
+        ]
         operation(target, *args, **values)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 from in_place_ops import InPlaceOp, list_in_place_ops
 from torch import nn
 
-from openipu.capture import capture_program, describe_optimizer
-from openipu.graph import OutputKind, RunOptions, Tier
+from openipu.capture import capture_program
+from openipu.graph import RunOptions, Tier
 from openipu.run import Executable
 
 # How the tensor that is written came to lie in memory. A cube: a mistake in the order of dimensions changes no shape.
@@ -83,7 +81,11 @@ def make_input(op: InPlaceOp) -> torch.Tensor:
     if op.integer:
         return torch.arange(1, 65, dtype=torch.int32).reshape(4, 4, 4)
     # Where all functions are defined: above 1, and in steps that no rounding of float32 hides.
-    low, high = (0.05, 0.6) if op.name in ("acos_ arccos_ asin_ arcsin_ atanh_ arctanh_ erfinv_ logit_".split()) else (1.1, 3)
+    low, high = (
+        (0.05, 0.6)
+        if op.name in (["acos_", "arccos_", "asin_", "arcsin_", "atanh_", "arctanh_", "erfinv_", "logit_"])
+        else (1.1, 3)
+    )
     return torch.linspace(low, high, 64).reshape(4, 4, 4)
 
 
@@ -94,8 +96,24 @@ def test_the_schemas_list_the_ops_that_once_changed_strides():
     names = {op.name for op in OPS}
     assert len(OPS) > 200
     assert names >= set(
-        "masked_fill_ index_copy_ index_add_ index_reduce_ masked_scatter_ scatter_ scatter_add_ cumsum_ tril_ "
-        "baddbmm_ copy_ add_ t_ transpose_ squeeze_ fill_diagonal_".split()
+        [
+            "masked_fill_",
+            "index_copy_",
+            "index_add_",
+            "index_reduce_",
+            "masked_scatter_",
+            "scatter_",
+            "scatter_add_",
+            "cumsum_",
+            "tril_",
+            "baddbmm_",
+            "copy_",
+            "add_",
+            "t_",
+            "transpose_",
+            "squeeze_",
+            "fill_diagonal_",
+        ]
     )
 
 
@@ -121,11 +139,13 @@ def test_an_op_writes_and_all_readers_see_what_eager_sees(layout):
         try:
             expected = run_eagerly(case, x)
         except Exception as e:
-            wrong.append(f"{op} EAGER {e}"[:150]); continue
+            wrong.append(f"{op} EAGER {e}"[:150])
+            continue
         try:
             found = run_program(case, x)
         except Exception as e:
-            wrong.append(f"{op} {type(e).__name__} {e}"[:150]); continue
+            wrong.append(f"{op} {type(e).__name__} {e}"[:150])
+            continue
         if len(found) != len(expected):
             wrong.append(str(op))
         for name, value, wanted in zip([*case.readers, *case.readers, "sum"], found, expected, strict=False):

@@ -10,7 +10,7 @@ import functools
 import linecache
 import os
 import sys
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 import torch
 
@@ -50,6 +50,18 @@ def find_user_line() -> SourceLine | None:
             generated = generated or frame
         frame = frame.f_back
     return _describe_frame(generated) if generated is not None else None
+
+
+def keep_user_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The same traceback without the frames of torch, openipu and its front ends: it ends at the user's line."""
+    kept = []
+    while trace is not None:
+        if not _judge_file(trace.tb_frame.f_code.co_filename):
+            kept.append(trace)
+        trace = trace.tb_next
+    for entry in reversed(kept):
+        trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return trace
 
 
 def quote_line(line: SourceLine) -> str:

@@ -5,30 +5,33 @@ In: the session's log. Out: text on standard error and, where a profile was aske
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from openipu.cli.terminal import open_console
+from openipu.cli.terminal import open_console, shorten_place
 from openipu.errors import OpenIpuError
 from openipu.report import read_profile, write_html
 from openipu.report.summary import KIND_ORDER
-from openipu.report.units import format_bytes, format_cycles, format_rate, format_seconds, format_share
+from openipu.report.units import format_bytes, format_bytes_of, format_cycles, format_rate, format_seconds, format_share
 from openipu.session_log import CompiledProgram, SessionLog
 
 REPORT_NAME = "report.html"
 TRACE_PAGE_NAME = "system.html"
+_SESSION = "openipu.session"  # what every front end compiles with
 
 
-def close_run(log: SessionLog, *, quiet: bool) -> None:
-    """Write the reports and, unless quiet, print one block a program. Never hides how the script itself ended."""
+def close_run(log: SessionLog, *, quiet: bool, failed: bool) -> None:
+    """Write the reports and, unless quiet, print one block a program. Never hides how the script itself ended.
+
+    A script that failed has told why: that it compiled nothing is no news then.
+    """
     console = open_console(stderr=True)
-    if not log.compiled and not quiet:
-        console.print(
-            "openipu: the script compiled no IPU program, so there is nothing to report. "
-            "`openipu doctor` lists the front ends that lead to one."
-        )
+    if not log.compiled and not quiet and not failed:
+        hint = "" if _SESSION in sys.modules else " `openipu doctor` lists the front ends that lead to one."
+        console.print(f"openipu: the script compiled no IPU program, so there is nothing to report.{hint}")
     for compiled, count in log.compiled.items():
         try:
             report = _write_report(compiled, log)
@@ -81,14 +84,14 @@ def _print_program(console: Console, program: CompiledProgram, count: int, repor
     )
     verdict = "[green]fits[/]" if fit.fits else "[bold red]does not fit[/]"
     console.print(
-        f"  {verdict}: the fullest tile needs {format_bytes(fit.peak_bytes)} of {format_bytes(fit.limit_bytes)}"
+        f"  {verdict}: the fullest tile needs {format_bytes_of(fit.peak_bytes, fit.limit_bytes)}"
         + ("" if fit.fits else f"; {fit.tiles_over:,} tiles are over by {format_bytes(fit.bytes_over)} in all")
     )
     if not fit.fits:
         for culprit in fit.culprits:
-            place = culprit.line or ("" if culprit.module in culprit.name else culprit.module)
+            place = shorten_place(str(culprit.line or ("" if culprit.module in culprit.name else culprit.module)))
             console.print(
-                f"    {format_bytes(culprit.bytes_on_tile)} {escape(culprit.name)} [dim]{escape(str(place))}[/]",
+                f"    {format_bytes(culprit.bytes_on_tile)} {escape(culprit.name)} [dim]{escape(place)}[/]",
                 soft_wrap=True,
             )
     seconds = timing.call_cycles / timing.clock_hz
@@ -104,6 +107,10 @@ def _print_program(console: Console, program: CompiledProgram, count: int, repor
         console.print(f"  [yellow]{escape(warning)}[/]", soft_wrap=True)
     if report is not None:
         console.print(f"  report: {escape(_shorten(report))}", soft_wrap=True)
+    elif program.profile_directory is not None:
+        console.print(
+            f"  profile: openipu report {escape(_shorten(program.profile_directory))} shows it", soft_wrap=True
+        )
 
 
 def _shorten(path: Path) -> str:

@@ -36,23 +36,21 @@ def add_parser(
     parser = subparsers.add_parser(
         "pod",
         parents=[shared],
-        allow_abbrev=False,
         help="set up or show the virtual pod",
         description="Set up the virtual pod that programs and the gc-* commands share, show it, or remove it.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-    create = actions.add_parser("create", help="set up a pod for this user", allow_abbrev=False)
+    create = actions.add_parser("create", help="set up a pod for this user")
     create.add_argument("system", help="a name of the catalog, or a TOML file")
     create.add_argument("--name", help="of the pod (default: the system's)")
     create.add_argument(
         "--partition", action="append", default=[], metavar="NAME:IPUS", help="neighbouring IPUs; may be given again"
     )
     create.add_argument("--fabric-files", metavar="DIR", help="also write a file for IPUOF_CONFIG_PATH a partition")
-    show = actions.add_parser("show", help="partitions, and who holds what", allow_abbrev=False)
+    show = actions.add_parser("show", help="partitions, and who holds what")
     show.add_argument("--json", action="store_true", help="print JSON")
-    actions.add_parser("remove", help="forget the pod that was created", allow_abbrev=False)
+    actions.add_parser("remove", help="forget the pod that was created")
     parser.set_defaults(execute=execute)
 
 
@@ -115,7 +113,7 @@ def _show(as_json: bool) -> int:
     for entry in document["partitions"]:
         processes = entry["processes"]
         count = sum(len(process["ipus"]) for process in processes)
-        ipus = str(entry["ipus"]) if not pod.open else "any"
+        ipus = str(entry["ipus"]) if not pod.open else f"{entry['ipus']} or more"
         table.add_row(escape(entry["name"]), ipus, str(count), ", ".join(str(process["pid"]) for process in processes))
     console.print(table)
     return 0

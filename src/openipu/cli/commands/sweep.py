@@ -42,11 +42,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "sweep",
         parents=[shared],
-        allow_abbrev=False,
         help="plan one job for many machines, batches and settings",
         description="Plan a job for all combinations of some values; mark those that nothing else beats.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", metavar="TARGET", help="module:function or script.py:function, as for `openipu plan`")
     parser.add_argument("axes", metavar="AXIS", nargs="+", help="what to vary: batch=1,2,4")

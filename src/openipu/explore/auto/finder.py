@@ -59,7 +59,7 @@ class Finder:
         options: RunOptions,
         schemes: Sequence[Scheme],
         proportions: Sequence[float],
-        seconds: float,
+        seconds: float | None,
         most_plans: int,
     ) -> None:
         self.program, self.chain, self.system, self.options = program, chain, system, options
@@ -72,10 +72,10 @@ class Finder:
         self.corrections: dict[Scheme, dict[tuple[int, float], float]] = {scheme: {} for scheme in self.schemes}
         self.corrected: set[Scheme] = set()
         self.best: _Found | None = None
-        self.complete = False
+        self.complete = self.timed_out = False
 
     def run(self) -> Split:
-        """Search until nothing promises more, or the time is up and something fits."""
+        """Search until nothing promises more, or a limit is reached and something fits."""
         estimator = self._measure()
         if estimator is not None:
             self._climb(estimator)
@@ -96,6 +96,7 @@ class Finder:
             most_stages=self.chain.most_stages,
             complete=self.complete,
             seconds=time.perf_counter() - self.started,
+            timed_out=self.timed_out,
         )
 
     def _measure(self) -> Estimator | None:
@@ -117,7 +118,7 @@ class Finder:
         while waiting:
             waiting.sort(key=lambda candidate: candidate.estimate)
             candidate = waiting.pop()
-            if self._has_fit() and (good >= _GOOD_PLANS or self._is_late() or self._promises_less(candidate)):
+            if self._has_fit() and (good >= _GOOD_PLANS or self._promises_less(candidate) or self._is_late()):
                 return
             if len(self.plans) >= self.most_plans:
                 return
@@ -234,7 +235,8 @@ class Finder:
         return self.best is not None and self.best.plan.fit.fits
 
     def _is_late(self) -> bool:
-        return time.perf_counter() - self.started > self.seconds
+        self.timed_out = self.seconds is not None and time.perf_counter() - self.started > self.seconds
+        return self.timed_out
 
     def _promises_less(self, candidate: _Candidate) -> bool:
         return self.best is not None and candidate.estimate <= self.best.plan.timing.samples_per_second

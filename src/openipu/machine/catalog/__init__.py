@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from openipu.errors import TargetError
+from openipu.errors import TargetError, suggest
 from openipu.files.documents import read_toml
 from openipu.files.origin import Origin
 from openipu.machine.bounds import build_machine
@@ -32,17 +32,17 @@ def resolve_system(choice: str | os.PathLike[str] | System | None = None) -> Sys
     """The system a user means: an object, a catalog name, a TOML file, or the default."""
     if isinstance(choice, System):
         return choice
-    origin = "the system option"
+    origin = ""
     if choice is None:
         choice = os.environ.get(SYSTEM_VARIABLE) or DEFAULT_SYSTEM
-        origin = f"the environment variable {SYSTEM_VARIABLE}"
+        origin = f", given by the environment variable {SYSTEM_VARIABLE}"
     name = os.fspath(choice)
     if name.endswith(".toml"):
         return load_system_file(Path(name))
     systems = list_systems()
     if name.lower() not in systems:
         raise TargetError(
-            f"Unknown system {name!r}, given by {origin}. "
+            f"Unknown system {name!r}{origin}.{suggest(name, systems)} "
             f"Known systems: {', '.join(systems)}. "
             "Choose one of them, or give the path of a TOML file that describes your own."
         )

@@ -15,7 +15,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint bench bench-plan docs wheel-test conformance-optimum clean
+.PHONY: help demo check test lint bench bench-plan crash docs wheel-test conformance-optimum clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two
 
 bench-plan: $(READY) ## time of planning every example model
 	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)
+
+crash: $(READY) ## kill processes at work: is anything lost or left? Some minutes; CRASH="--kills 100 --seed 2" chooses
+	$(BIN)/python tests/robustness/crash.py $(CRASH)
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py

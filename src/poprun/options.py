@@ -38,6 +38,7 @@ NO_EFFECT = {
     "mpi_global_args": "instances are started by torchrun's launcher",
     "offline_mode": "no IPU is used in any case",
 }
+TIMEOUT_VARIABLE = "OPENIPU_INSTANCE_TIMEOUT"
 _SWITCHES = ("update_partition", "reset_partition", "remove_partition", "numa_aware", "offline_mode", "print_topology")
 _NUMBERS = ("num_replicas", "num_instances", "ipus_per_replica", "only_output_from_instance", "max_restarts", "verbose")
 _Number = Annotated[int, msgspec.Meta(ge=-1, le=1 << 20)]
@@ -79,6 +80,12 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--only-output-from-instance", type=int, metavar="N", help="show the output of one instance")
     run.add_argument("--print-topology", type=parse_switch, metavar="yes|no", help="show how the job is laid out")
     run.add_argument("--max-restarts", type=int, default=0, metavar="N", help="start all instances again so often")
+    run.add_argument(
+        "--instance-timeout",
+        type=parse_seconds,
+        metavar="SECONDS",
+        help=f"end the job when an instance is frozen for so long (default: {TIMEOUT_VARIABLE}, else 300; 0: never)",
+    )
     run.add_argument("--vipu-partition", metavar="NAME", help="the partition of the virtual pod to use")
     run.add_argument("--mpi-local-args", default="", metavar="ARGS", help="of these, -x NAME[=VALUE] is read")
     run.add_argument("--remote-shell", metavar="WORDS", help=f"how to reach a host (default: {DEFAULT_SHELL!r})")
@@ -98,6 +105,17 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(hidden, help=argparse.SUPPRESS, **settings)
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
+
+
+def parse_seconds(text: str) -> float:
+    """A number of seconds, 0 or more."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
+    return seconds
 
 
 def parse_switch(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Whole jobs under poprun: the same weights as one process, one failure that ends all, and a second start."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,15 @@ def test_a_killed_instance_ends_the_job_and_a_second_start_goes_on(alone, tmp_pa
     again = run_job(tmp_path / "job", "--num-instances", "2")
     assert again.returncode == 0, again.stderr
     torch.testing.assert_close(read_weights(tmp_path / "job", 2), alone, rtol=0, atol=1e-5)
+
+
+def test_a_frozen_instance_is_named_and_ends_the_job(tmp_path):
+    job = run_job(tmp_path / "job", "--num-instances", "2", "--instance-timeout", "5", FREEZE="1:3")
+    assert job.returncode == 128 + 9
+    assert re.search(r"poprun: instance 1 \(process \d+\) has given no sign of life for 5 seconds", job.stderr)
+    assert "instance 0 (process" not in job.stderr
+    assert "The other one was stopped." in job.stderr
+    assert not list((tmp_path / "job").glob("weights.*"))
 
 
 def test_an_error_of_one_instance_is_shown_and_is_the_jobs(tmp_path):

@@ -63,11 +63,11 @@ def _describe_here() -> tuple[PodDescription, str | None]:
     if pod:
         is_pod_file = pod.endswith(".toml") and "[system]" not in _read_text(pod)
         if is_pod_file:
-            return _read_pod(pod, _modified(Path(pod))), wished
+            return _read_pod(pod, _identify(Path(pod))), wished
         system = resolve_system(pod)
         return describe_pod(system.name, system, origin=POD_VARIABLE), wished
     created = choose_pod_file()
-    own = _read_pod(str(created), _modified(created)) if created.exists() else None
+    own = _read_pod(str(created), _identify(created)) if created.exists() else None
     fabric = os.environ.get(FABRIC_VARIABLE)
     if fabric:
         described = read_fabric_file(Path(fabric), _choose_system(own))
@@ -84,15 +84,17 @@ def _choose_system(own: PodDescription | None) -> System:
 
 
 @lru_cache(maxsize=8)
-def _read_pod(path: str, modified: float) -> PodDescription:
+def _read_pod(path: str, state: tuple[int, ...]) -> PodDescription:
     return read_pod_file(Path(path))
 
 
-def _modified(path: Path) -> float:
+def _identify(path: Path) -> tuple[int, ...]:
+    """What differs when a file was replaced, even within one tick of the file system's clock."""
     try:
-        return path.stat().st_mtime
+        found = path.stat()
     except OSError:
-        return 0.0  # reading it says what is wrong
+        return ()  # reading it says what is wrong
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _read_text(path: str) -> str:

@@ -11,7 +11,7 @@ CONSTRAINTS := -c constraints.txt
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-plan docs wheel-test conformance-optimum clean
+.PHONY: help demo test lint fuzz bench bench-plan docs wheel-test conformance-optimum clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ lint: $(READY) ## ruff, mypy and the layers of the pipeline
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
+	$(BIN)/python -m fuzz $(FUZZ)
 
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
@@ -50,8 +53,8 @@ conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTo
 	$(BIN)/python tests/conformance/run_optimum.py --page
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) build dist site .cache demo-report .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
-	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
+	find src tests examples bench fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
 $(READY): pyproject.toml constraints.txt

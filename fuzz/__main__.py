@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fuzz.cases import Case, make_case
+from fuzz.cases import Case, list_regressions, make_case
 from fuzz.kinds import KINDS
 from fuzz.pool import Job, Result, run_jobs
 
-REGRESSIONS = Path(__file__).parent / "regressions"
 _VERDICTS = ("ok", "refused", "traceback", "crash", "hang", "memory", "wrote", "message")
 _BATCH = 200
 
@@ -50,9 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             for seed in itertools.count(options.seed) if options.forever else (options.seed,):
                 jobs = list(_list_jobs(kinds, seed, options.mutations))
-                for result in run_jobs(
-                    jobs, options.workers, directory / "seeds", Path(tempfile.mkdtemp(dir=directory))
-                ):
+                place = Path(tempfile.mkdtemp(dir=directory))
+                for result in run_jobs(jobs, options.workers, directory / "seeds", place):
                     counts[result.case.kind][result.verdict] += 1
                     if result.failed:
                         failures += 1
@@ -66,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _list_jobs(kinds: Sequence[str], seed: int, mutations: int) -> Iterator[Job]:
     """As many cases of each kind. Those of one kind stand together: importing for another one takes time."""
     for place, kind in enumerate(kinds):
+        kept = len(list_regressions(kind))
+        if kept:
+            yield Job(kind, seed, -kept, kept)
         count = mutations // len(kinds) + (place < mutations % len(kinds))
         for first in range(0, count, _BATCH):
             yield Job(kind, seed, first, min(_BATCH, count - first))
@@ -103,9 +104,8 @@ def _replay(case: Case, directory: Path) -> int:
 
 
 def _print_table(counts: dict[str, Counter[str]]) -> None:
-    shown = [
-        verdict for verdict in _VERDICTS if verdict in ("ok", "refused") or any(c[verdict] for c in counts.values())
-    ]
+    total = sum(counts.values(), Counter())
+    shown = [verdict for verdict in _VERDICTS if verdict in ("ok", "refused") or total[verdict]]
     print(f"{'kind':16}" + "".join(f"{verdict:>11}" for verdict in shown))
     for kind, found in counts.items():
         print(f"{kind:16}" + "".join(f"{found[verdict]:>11,}" for verdict in shown))

@@ -14,6 +14,7 @@ from random import Random
 from fuzz.mutations import MUTATE
 from fuzz.mutations.special import make_special
 
+REGRESSIONS = Path(__file__).parent / "regressions"
 _SPECIAL_SHARE = 0.01
 
 
@@ -36,10 +37,13 @@ class Case:
 
 def make_case(case: Case, seeds: Path, directory: Path, suffix: str) -> Path:
     """Put the file of a case into an empty directory."""
+    path = directory / f"case{suffix}"
+    if case.number < 0:
+        path.write_bytes(list_regressions(case.kind)[-case.number - 1].read_bytes())
+        return path
     random = Random(str(case))
     sources = sorted((seeds / case.kind).iterdir())
     source = random.choice(sources)
-    path = directory / f"case{suffix}"
     if random.random() < _SPECIAL_SHARE:
         make_special(path, source, random)
         return path
@@ -49,6 +53,11 @@ def make_case(case: Case, seeds: Path, directory: Path, suffix: str) -> Path:
         content = mutate(content, random, directory)
     path.write_bytes(content)
     return path
+
+
+def list_regressions(kind: str) -> list[Path]:
+    """Files that once went wrong. They are cases -1, -2, … of their kind, whatever the seed."""
+    return sorted((REGRESSIONS / kind).glob("*"))
 
 
 def empty_directory(directory: Path) -> None:

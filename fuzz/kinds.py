@@ -1,11 +1,14 @@
 """Every kind of file that others may hand us: {kind: its seeds, and what reads it}.
 
 A new format is one row. `seeds` writes whole files into a directory, with endings that say how they are damaged;
-`read` does with a path what a user's command would, to the end: a profile is not only read, but shown.
+`read` does with a path what a user's command would, to the end: a profile is not only read, but shown. Modules that
+`FUZZ_MODULES` names add rows of their own to `KINDS`.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,3 +42,6 @@ KINDS: dict[str, Kind] = {
     "options": Kind(seeds.write_options, readers.read_options, torch=True),
     "executable": Kind(seeds.write_executables, readers.read_executable, ".poptorch", torch=True),
 }
+
+for _module in filter(None, os.environ.get("FUZZ_MODULES", "").split(",")):
+    importlib.import_module(_module)

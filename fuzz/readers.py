@@ -11,16 +11,16 @@ from pathlib import Path
 
 def show_profile(path: Path) -> None:
     """As `openipu report`, and as a script with pva."""
-    import pva
     from openipu.report import find_insights, read_profile, render_insights, render_text, summarise, to_json
-    from openipu.report.html import render_html
+    from openipu.report.html import pack_data
+    from pva._report import Report
 
     profile = read_profile(path)
     render_text(summarise(profile))
     render_insights(find_insights(profile))
     json.dumps(to_json(profile), allow_nan=False)
-    render_html(profile)
-    report = pva.openReport(str(path))
+    pack_data(profile)  # what the page holds
+    report = Report(profile)
     for program in report.compilation.programs:
         str(program)
     for step in report.compilation.livenessProgramSteps:
@@ -31,14 +31,15 @@ def show_profile(path: Path) -> None:
 
 def show_trace(path: Path) -> None:
     """As `openipu trace`."""
-    from openipu.report.system import describe_trace, render_system_page, render_trace_text, to_chrome_trace
+    from openipu.report.system import describe_trace, render_trace_text, to_chrome_trace
+    from openipu.report.system.page import pack_trace
     from openipu.trace.read import read_trace
 
     trace = read_trace(path)
     render_trace_text(trace)
     json.dumps(describe_trace(trace), allow_nan=False)
-    render_system_page(trace)
-    json.dumps(list(to_chrome_trace(trace)), allow_nan=False)
+    pack_trace(trace)
+    json.dumps(to_chrome_trace(trace), allow_nan=False)
 
 
 def read_system(path: Path) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from poptorch.options._options import Options
 
 _LARGEST = 1 << 20
+_LONGEST = 300  # letters of an error
 
 
 class ConfigFileError(OptionError):
@@ -34,7 +35,7 @@ def apply_file(options: Options, path: str) -> None:
         try:
             call_setter(options, text)
         except Exception as error:  # whatever a setter raises
-            words = error.msg if isinstance(error, SyntaxError) else str(error)
+            words = (error.msg if isinstance(error, SyntaxError) else str(error))[:_LONGEST]
             raise ConfigFileError(
                 f"{type(error).__name__} at line {number} of {path}: {words}\n> options.{text[:200]}"
             ) from error
@@ -49,7 +50,9 @@ def apply_json(options: Options, text: str) -> None:
             find_setter(options, path)(*(_read_value(argument) for argument in arguments))
         except Exception as error:  # whatever a setter raises
             shown = f"{path}: {value!r}"[:200]
-            raise ConfigFileError(f"{type(error).__name__} in the JSON of options: {error}\n> {shown}") from error
+            raise ConfigFileError(
+                f"{type(error).__name__} in the JSON of options: {str(error)[:_LONGEST]}\n> {shown}"
+            ) from error
 
 
 def _read_value(value: Any) -> Any:

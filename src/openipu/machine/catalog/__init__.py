@@ -15,9 +15,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from openipu.errors import TargetError
 from openipu.files.documents import read_toml
 from openipu.files.origin import Origin, shorten
+from openipu.files.values import Text, convert
 from openipu.machine.bounds import build_machine
 from openipu.machine.target import Provenance, Source, System, Target
 
@@ -25,6 +28,18 @@ CATALOG = "the catalog"
 DEFAULT_SYSTEM = "bow-2000"
 SYSTEM_VARIABLE = "OPENIPU_SYSTEM"
 _LONGEST_NAME = 100
+
+_FIGURE = (
+    "A figure is a plain value, or { value = …, provenance = …, source = '…' } with the provenance "
+    "'published', 'derived', 'guessed' or 'user'."
+)
+
+
+class _Figure(msgspec.Struct, frozen=True):
+    value: int | float | str
+    provenance: Provenance
+    source: Text
+
 
 _Tables = Mapping[str, Mapping[str, Any]]
 
@@ -118,15 +133,9 @@ def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, An
     sources: dict[str, Source] = {}
     for key, entry in _flatten_base(name, tables, where).items():
         if isinstance(entry, Mapping):
-            try:
-                values[key] = entry["value"]
-                sources[key] = Source(Provenance(entry["provenance"]), entry["source"])
-            except (KeyError, ValueError, TypeError) as error:
-                raise TargetError(
-                    f"{where}: [{name}] {key} must be a plain value or "
-                    "{ value = …, provenance = 'published' | 'derived' | 'guessed' | 'user', source = '…' }: "
-                    f"{error} is wrong or missing."
-                ) from error
+            figure = convert(entry, _Figure, Origin(f"{where}: [{name}] {key[:100]}", TargetError, _FIGURE))
+            values[key] = figure.value
+            sources[key] = Source(figure.provenance, figure.source)
         else:
             values[key] = entry
             if where != CATALOG and key in tables[name]:

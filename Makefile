@@ -15,7 +15,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint bench bench-plan crash docs wheel-test conformance-optimum clean
+.PHONY: help demo check test lint fuzz bench bench-plan crash docs wheel-test conformance-optimum clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 	$(BIN)/lint-imports
 	$(BIN)/python tools/lint_scripts.py
 
+fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
+	$(BIN)/python -m fuzz $(FUZZ)
+
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
 
@@ -61,8 +64,8 @@ conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTo
 	$(BIN)/python tests/conformance/run_optimum.py --page
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) build dist site .cache demo-report .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
-	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
+	find src tests examples bench fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
 $(DEMO_READY): pyproject.toml setup.py constraints.txt

@@ -15,6 +15,7 @@ from typing import Any
 
 from openipu.errors import OptionError
 from openipu.files.documents import parse_variable
+from openipu.files.origin import shorten
 
 VARIABLE = "POPLAR_ENGINE_OPTIONS"
 
@@ -98,19 +99,19 @@ def read_engine_environment(environment: Mapping[str, str] = os.environ) -> dict
 
 def _read_value(name: str, value: Any, source: str) -> Any:
     if isinstance(value, (dict, list)) or value is None:
-        raise OptionError(f"{source}: {name} is {value!r}. Give a text, a number, true or false.")
+        raise OptionError(f"{source}: {name[:100]} is {shorten(value)}. Give a text, a number, true or false.")
     if name in _BOOLEANS:
         word = str(value).lower()
         if word not in ("true", "false", "1", "0"):
-            raise OptionError(f"{source}: {name} is {value!r}, which is neither true nor false.")
+            raise OptionError(f"{source}: {name[:100]} is {shorten(value)}, which is neither true nor false.")
         return word in ("true", "1")
     if name in _NUMBERS:
         try:
             return int(str(value))
         except ValueError:
-            raise OptionError(f"{source}: {name} is {value!r}, which is no whole number.") from None
+            raise OptionError(f"{source}: {name[:100]} is {shorten(value)}, which is no whole number.") from None
     if name in _TEXTS and (not isinstance(value, str) or not value):
-        raise OptionError(f"{source}: {name} is {value!r}. Give a path as text.")
+        raise OptionError(f"{source}: {name[:100]} is {shorten(value)}. Give a path as text.")
     if name not in _TEXTS:
         _refuse_misspelling(name, source)
     return value
@@ -124,6 +125,6 @@ def _refuse_misspelling(name: str, source: str) -> None:
     group = name.split(".")[0]
     if group == "autoReport":
         reports = ", ".join(entry for entry in known if entry.startswith("autoReport."))
-        raise OptionError(f"{source}: there is no option {name}.{meant} There are {reports}.")
+        raise OptionError(f"{source}: there is no option {name[:100]}.{meant} There are {reports}.")
     if near or "." not in name:
-        raise OptionError(f"{source}: there is no option {name}.{meant} Options begin with {', '.join(_GROUPS)}.")
+        raise OptionError(f"{source}: there is no option {name[:100]}.{meant} Options begin with {', '.join(_GROUPS)}.")

@@ -10,11 +10,12 @@ import socket
 from pathlib import Path
 
 from openipu.errors import OptionError
-from openipu.files.origin import Origin
+from openipu.files.origin import Origin, shorten
 from openipu.files.plain import read_text
 
 _LARGEST_HOST_FILE = 1 << 20
 _MOST_HOSTS = 10_000
+_LONGEST_HOST = 300
 _BRACKETS = re.compile(r"([^\[\],]*)\[([^\]]*)\]([^\[\],]*)$")
 
 
@@ -25,7 +26,7 @@ def parse_hosts(text: str) -> list[str]:
         match = _BRACKETS.fullmatch(word)
         if match is None:
             if not word or "[" in word or "]" in word:
-                raise OptionError(f"--host {text!r}: {word!r} is no host. Write host0,host1 or host[0-2,4].")
+                raise OptionError(f"--host: {shorten(word)} is no host. Write host0,host1 or host[0-2,4].")
             hosts.append(word)
             continue
         for part in match[2].split(","):
@@ -53,8 +54,8 @@ def is_this_host(name: str) -> bool:
 
 def _check_host(name: str) -> str:
     """A name is a word of the remote shell's command line: it must not look like an option of it."""
-    if name.startswith("-") or not name.isprintable():
-        raise OptionError(f"{name!r} is no host: a name begins with a letter or a digit.")
+    if name.startswith("-") or not name.isprintable() or len(name) > _LONGEST_HOST:
+        raise OptionError(f"{shorten(name)} is no host: a name begins with a letter or a digit.")
     return name
 
 
@@ -73,11 +74,11 @@ def _expand_range(part: str, whole: str) -> list[str]:
     """`"08-10"` -> 08, 09, 10."""
     first, dash, last = part.strip().partition("-")
     if not _is_number(first) or (dash and not _is_number(last)) or (dash and int(last) < int(first)):
-        raise OptionError(f"--host {whole!r}: {part!r} is no range. Write host[0-2,4], for example.")
+        raise OptionError(f"--host {shorten(whole)}: {shorten(part)} is no range. Write host[0-2,4], for example.")
     if not dash:
         return [first]
     if int(last) - int(first) >= _MOST_HOSTS:
-        raise OptionError(f"--host {whole!r}: {part!r} are more than {_MOST_HOSTS} hosts. Give a shorter range.")
+        raise OptionError(f"--host: {shorten(part)} are more than {_MOST_HOSTS} hosts. Give a shorter range.")
     return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
 
 

@@ -77,7 +77,10 @@ class SavedProgram:
         """The program of the file; ArchiveError if it is not the one that the file speaks of."""
         if self.graphs is None:
             return None
-        program = read_graphs(self.graphs.document, self.graphs.tensors)
+        try:
+            program = read_graphs(self.graphs.document, self.graphs.tensors)
+        except ArchiveError as error:
+            raise ArchiveError(f"its graphs cannot be used ({str(error)[:300]}): export the model again.") from error
         if fingerprint_program(program) != self.fingerprint:
             raise ArchiveError("its graphs are not those that it was written for.")
         return program

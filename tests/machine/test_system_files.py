@@ -71,7 +71,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
     [
         ("[system\n", "not valid TOML"),
         ("", r"no \[system\] table"),
-        ('[system]\nbase = "c2"\n[network]\n', "found network"),
+        ('[system]\nbase = "c2"\n[network]\n', "found .network."),
         ('[system]\nbase = "c3"\n', "unknown base 'c3'"),
         ('[system]\nname = "a"\nbase = "a"\n', "refers to itself"),
         ('[system]\nbase = "c2"\nipuss = 3\n', "unknown ipuss"),

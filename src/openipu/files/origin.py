@@ -12,6 +12,12 @@ from openipu.errors import OpenIpuError
 _LONGEST = 300  # letters of a file's own content that a message repeats
 
 
+def shorten(value: object, longest: int = 100) -> str:
+    """What a message shows of a value that somebody else chose."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a text or a file is from."""

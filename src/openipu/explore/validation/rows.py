@@ -17,7 +17,7 @@ from typing import Any
 from openipu.errors import FiguresError
 from openipu.explore.validation.units import find_scale
 from openipu.files.documents import parse_json
-from openipu.files.origin import Origin
+from openipu.files.origin import Origin, shorten
 from openipu.files.plain import read_text
 
 COLUMNS = ("id", "kind", "system", "ipus", "workload", "params", "metric", "unit")
@@ -60,14 +60,16 @@ class FigureRow:
         """A parameter that must be a number."""
         given = self.params.get(name, default)
         if isinstance(given, bool) or not isinstance(given, int | float):
-            raise FiguresError(f"Row {self.id}: the parameter {name!r} must be a number, not {given!r}.")
+            raise FiguresError(f"Row {self.id}: the parameter {name!r} must be a number, not {shorten(given)}.")
         return given
 
     def read_size(self, name: str, default: int | None = None) -> int:
         """A parameter that must be a whole number above zero."""
         given = self.read_number(name, default)
         if given != int(given) or given < 1:
-            raise FiguresError(f"Row {self.id}: the parameter {name!r} must be a whole number above 0, not {given!r}.")
+            raise FiguresError(
+                f"Row {self.id}: the parameter {name!r} must be a whole number above 0, not {shorten(given)}."
+            )
         return int(given)
 
 
@@ -101,7 +103,7 @@ def _check_ids(path: Path, rows: list[FigureRow]) -> None:
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:
-            raise FiguresError(f"{path}: the id {row.id} occurs twice. Give each row an id of its own.")
+            raise FiguresError(f"{path}: the id {row.id[:100]} occurs twice. Give each row an id of its own.")
         seen.add(row.id)
 
 
@@ -111,7 +113,7 @@ def _read_row(where: str, record: Mapping[Any, Any]) -> FigureRow:
     if not record["id"]:
         raise FiguresError(f"{where}: the id is empty. Give the row one, such as GROUP-001.")
     if record["kind"] not in KINDS:
-        raise FiguresError(f"{where}: kind must be {' or '.join(KINDS)}, not {record['kind']!r}.")
+        raise FiguresError(f"{where}: kind must be {' or '.join(KINDS)}, not {shorten(record['kind'])}.")
     return FigureRow(
         id=record["id"],
         kind=record["kind"],
@@ -131,9 +133,9 @@ def _read_ipus(where: str, text: str) -> int:
     try:
         count = int(text or 1)
     except ValueError as error:
-        raise FiguresError(f"{where}: ipus must be a whole number, not {text!r}.") from error
+        raise FiguresError(f"{where}: ipus must be a whole number, not {shorten(text)}.") from error
     if not 1 <= count <= _MOST_IPUS:
-        raise FiguresError(f"{where}: ipus must be at least 1 and at most {_MOST_IPUS}, not {text}.")
+        raise FiguresError(f"{where}: ipus must be at least 1 and at most {_MOST_IPUS}, not {shorten(text)}.")
     return count
 
 
@@ -148,7 +150,7 @@ def _read_value(where: str, text: str | None) -> float | None:
     try:
         value = float(text)
     except ValueError as error:
-        raise FiguresError(f"{where}: value must be a number or empty, not {text!r}.") from error
+        raise FiguresError(f"{where}: value must be a number or empty, not {shorten(text)}.") from error
     if not math.isfinite(value) or value < 0:
-        raise FiguresError(f"{where}: value must be a number that is not negative, not {text!r}.")
+        raise FiguresError(f"{where}: value must be a number that is not negative, not {shorten(text)}.")
     return value

@@ -15,15 +15,31 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from openipu.errors import TargetError, suggest
 from openipu.files.documents import read_toml
-from openipu.files.origin import Origin
+from openipu.files.origin import Origin, shorten
+from openipu.files.values import Text, convert
 from openipu.machine.bounds import build_machine
 from openipu.machine.target import Provenance, Source, System, Target
 
 CATALOG = "the catalog"
 DEFAULT_SYSTEM = "bow-2000"
 SYSTEM_VARIABLE = "OPENIPU_SYSTEM"
+_LONGEST_NAME = 100
+
+_FIGURE = (
+    "A figure is a plain value, or { value = …, provenance = …, source = '…' } with the provenance "
+    "'published', 'derived', 'guessed' or 'user'."
+)
+
+
+class _Figure(msgspec.Struct, frozen=True):
+    value: int | float | str
+    provenance: Provenance
+    source: Text
+
 
 _Tables = Mapping[str, Mapping[str, Any]]
 
@@ -42,7 +58,7 @@ def resolve_system(choice: str | os.PathLike[str] | System | None = None) -> Sys
     systems = list_systems()
     if name.lower() not in systems:
         raise TargetError(
-            f"Unknown system {name!r}{origin}.{suggest(name, systems)} "
+            f"Unknown system {shorten(name)}{origin}.{suggest(name, systems)} "
             f"Known systems: {', '.join(systems)}. "
             "Choose one of them, or give the path of a TOML file that describes your own."
         )
@@ -72,14 +88,14 @@ def load_system_file(path: Path) -> System:
     document = read_toml(path, dict[str, dict[str, Any]], origin)
     unknown = sorted(set(document) - {"system", "target"})
     if unknown or "system" not in document:
-        found = f"found {', '.join(unknown)}" if unknown else "there is no [system] table"
+        found = f"found {', '.join(shorten(key) for key in unknown[:10])}" if unknown else "there is no [system] table"
         raise TargetError(f"{path}: {found}. A system file has a [system] table and may have a [target] table.")
     targets = dict(list_targets())
     system = dict(document["system"])
-    name = str(system.pop("name", path.stem))
+    name = str(system.pop("name", path.stem))[:_LONGEST_NAME]
     if "target" in document:
         own = dict(document["target"])
-        own_name = str(own.pop("name", f"{name}-ipu"))
+        own_name = str(own.pop("name", f"{name}-ipu"))[:_LONGEST_NAME]
         targets[own_name] = _build_target(
             own_name, {**_read_catalog("targets.toml"), own_name: own}, targets, str(path)
         )
@@ -101,7 +117,7 @@ def _flatten_base(name: str, tables: _Tables, where: str) -> dict[str, Any]:
             what = (
                 "refers to itself"
                 if isinstance(current, str) and current in chain
-                else f"names the unknown base {current!r}"
+                else f"names the unknown base {shorten(current)}"
             )
             raise TargetError(f"{where}: [{name}] {what}. Known entries: {', '.join(tables)}.")
         chain.append(current)
@@ -117,15 +133,9 @@ def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, An
     sources: dict[str, Source] = {}
     for key, entry in _flatten_base(name, tables, where).items():
         if isinstance(entry, Mapping):
-            try:
-                values[key] = entry["value"]
-                sources[key] = Source(Provenance(entry["provenance"]), entry["source"])
-            except (KeyError, ValueError, TypeError) as error:
-                raise TargetError(
-                    f"{where}: [{name}] {key} must be a plain value or "
-                    "{ value = …, provenance = 'published' | 'derived' | 'guessed' | 'user', source = '…' }: "
-                    f"{error} is wrong or missing."
-                ) from error
+            figure = convert(entry, _Figure, Origin(f"{where}: [{name}] {key[:100]}", TargetError, _FIGURE))
+            values[key] = figure.value
+            sources[key] = Source(figure.provenance, figure.source)
         else:
             values[key] = entry
             if where != CATALOG and key in tables[name]:
@@ -143,7 +153,8 @@ def _check_fields(kind: type[Target] | type[System], name: str, values: Mapping[
     unknown = sorted(set(values) - set(fields))
     missing = sorted(required - set(values) - {"name"})
     if unknown or missing:
-        parts = [f"unknown {', '.join(unknown)}"] * bool(unknown) + [f"missing {', '.join(missing)}"] * bool(missing)
+        listed = ", ".join(shorten(key).strip("'") for key in unknown[:10])
+        parts = [f"unknown {listed}"] * bool(unknown) + [f"missing {', '.join(missing)}"] * bool(missing)
         raise TargetError(
             f"{where}: [{name}] has {' and '.join(parts)}. "
             f"Fields of a {kind.__name__.lower()}: {', '.join(sorted(set(fields) - {'name', 'sources'}))}; "
@@ -171,7 +182,7 @@ def _build_system(name: str, tables: _Tables, targets: Mapping[str, Target], whe
     _check_fields(System, name, values, where)
     chip = values.pop("target")
     if not isinstance(chip, str) or chip not in targets:
-        raise TargetError(f"{where}: [{name}] names the unknown target {chip!r}. Known: {', '.join(targets)}.")
+        raise TargetError(f"{where}: [{name}] names the unknown target {shorten(chip)}. Known: {', '.join(targets)}.")
     return build_machine(System, {**values, "name": name, "target": targets[chip]}, sources, _speak_of(name, where))
 
 

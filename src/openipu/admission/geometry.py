@@ -53,6 +53,14 @@ class Geometry:
             count *= max(size, 1)
         return count
 
+    @property
+    def extent(self) -> int:
+        """Bytes from the beginning of its memory to its last element."""
+        if not self.elements:
+            return 0
+        last = sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+        return (self.offset + last + 1) * self.dtype.itemsize
+
     def lies_like(self, other: Geometry) -> bool:
         """Whether the strides are the same wherever they matter."""
         if self.stride == other.stride or not self.elements:
@@ -83,9 +91,11 @@ class Inferred:
 def infer_results(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inferred:
     """Ask the meta kernel. Whatever it raises says that the arguments do not fit each other."""
     tensors: list[torch.Tensor] = []
+    sources: list[Geometry] = []
 
     def make(value: Any) -> Any:
         if isinstance(value, Geometry):
+            sources.append(value)
             tensors.append(value.make())
             return tensors[-1]
         if isinstance(value, list | tuple):
@@ -104,11 +114,14 @@ def infer_results(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
     listed = not isinstance(returned, torch.Tensor)
     results = list(returned) if listed else [returned]
     places = {tensor.untyped_storage()._cdata: index for index, tensor in reversed(list(enumerate(tensors)))}
-    return Inferred(
-        tuple(None if result is None else Geometry.read(result) for result in results),
-        tuple(None if result is None else places.get(result.untyped_storage()._cdata) for result in results),
-        listed,
-    )
+    owners = tuple(None if result is None else places.get(result.untyped_storage()._cdata) for result in results)
+    found = tuple(None if result is None else Geometry.read(result) for result in results)
+    for geometry, owner in zip(found, owners, strict=True):  # meta kernels do not look: their memory is not there
+        if geometry is not None and owner is not None and geometry.extent > sources[owner].memory:
+            raise ValueError(
+                f"a view over {geometry.extent:,} bytes leaves the {sources[owner].memory:,} of its tensor"
+            )
+    return Inferred(found, owners, listed)
 
 
 def freeze(value: Any) -> Any:

@@ -209,6 +209,12 @@ def _check_attention(arguments: Arguments) -> Problem:
     return _compare(arguments, ("key", "value", "out"), [(batch, heads, columns, width)] * 2 + [query.shape])
 
 
+def _check_strided_scatter(arguments: Arguments) -> Problem:
+    given = [arguments[name] for name in ("self", "size", "stride", "storage_offset")]
+    (found,) = infer_results(aten.as_strided.default, given, {}).results
+    return None if found is None else _compare(arguments, ("src",), [found.shape])
+
+
 def _spreads(shape: Sequence[int], over: Sequence[int]) -> bool:
     return all(size in (1, whole) for size, whole in zip(reversed(shape), reversed(over), strict=False))
 
@@ -253,6 +259,7 @@ _RULES: Mapping[str, Callable[[Arguments], Problem]] = {
     "native_group_norm_backward": _check_group_norm,
     "_scaled_dot_product_flash_attention_for_cpu": _check_attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _check_attention,
+    "as_strided_scatter": _check_strided_scatter,
     "_softmax_backward_data": _check_softmax_backward,
     "_log_softmax_backward_data": _check_softmax_backward,
     "embedding_dense_backward": _check_embedding_backward,

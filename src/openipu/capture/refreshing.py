@@ -47,9 +47,7 @@ def _compute(graph: fx.Graph, node: fx.Node) -> Any:
             source = node.args[0]
             assert isinstance(source, fx.Node)
             with graph.inserting_before(node):
-                dense = graph.call_function(
-                    aten.clone.default, (source,), {"memory_format": torch.contiguous_format}
-                )
+                dense = graph.call_function(aten.clone.default, (source,), {"memory_format": torch.contiguous_format})
             dense.meta = {"val": source.meta["val"].contiguous(), NOTE: node.meta.get(NOTE)}
             node.replace_input_with(source, dense)
         return _call(node)

@@ -53,9 +53,7 @@ def pause_recording() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def keep_saved_values(
-    pack: Callable[[torch.Tensor], Any], unpack: Callable[[Any], torch.Tensor]
-) -> Iterator[None]:
+def keep_saved_values(pack: Callable[[torch.Tensor], Any], unpack: Callable[[Any], torch.Tensor]) -> Iterator[None]:
     """Inside, what autograd saves for backward goes through `pack`, and comes back from `unpack`.
 
     Autograd then leaves it to these whether a saved tensor may have been written since. The transforms of `torch.func`

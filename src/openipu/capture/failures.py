@@ -103,8 +103,8 @@ def refuse_strided_view(shape: list[int], strides: list[int], line: SourceLine |
     """`as_strided` of memory that has gaps."""
     return CaptureError(
         locate(
-            f"as_strided() reaches into memory whose elements do not lie side by side (shape {shape}, strides {strides}): "
-            "a static graph has no name for what lies between. Call contiguous() on the tensor first.",
+            f"as_strided() reaches beyond a tensor of shape {shape} and strides {strides}, or into gaps between its "
+            "elements: a static graph has no name for what lies there. Call contiguous() on the tensor first.",
             line,
         )
     )

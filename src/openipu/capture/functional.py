@@ -24,7 +24,7 @@ from openipu.capture.rewriting import rewrite_mutations
 from openipu.capture.strided_views import flatten_strided_views
 from openipu.capture.torch_private import make_graph_module
 from openipu.errors import CaptureError
-from openipu.graph import NOTE, Note, note_of
+from openipu.graph import NOTE, Note, has_effects, note_of
 
 aten = torch.ops.aten
 _RANDOM_FROM = getattr(aten.random, "from")
@@ -58,7 +58,7 @@ def finish_graph(functional: FunctionalGraph, outputs: tuple[fx.Node, ...]) -> f
     graph.output(outputs)
     resolve_calls(graph)
     for node in reversed(graph.nodes):
-        if not node.users and node.op not in ("placeholder", "output"):
+        if not node.users and node.op not in ("placeholder", "output") and not has_effects(node):
             graph.erase_node(node)
     for node in graph.nodes:
         value = node.meta.get("val")

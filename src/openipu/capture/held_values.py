@@ -44,8 +44,6 @@ def has_layout(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _list_extents(tensor: torch.Tensor) -> list[tuple[int, int]]:
-    return [
-        (size, stride)
-        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-        if size != 1 and tensor.numel()
-    ]
+    if not tensor.numel():
+        return []
+    return [(size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1]

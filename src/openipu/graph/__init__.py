@@ -1,6 +1,6 @@
 """The one IR and the options it is run with."""
 
-from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall
+from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall, has_effects
 from openipu.graph.optimizer import OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
     GradientTracking,
@@ -68,5 +68,6 @@ __all__ = [
     "TensorLocation",
     "TensorRole",
     "Tier",
+    "has_effects",
     "note_of",
 ]

@@ -94,4 +94,5 @@ class Inspection:
     def _debugGetPopartIR(self) -> str:
         """The captured graph as JSON. Operators are those of PyTorch under PopART's names: there is no PopART below."""
         assert self._compiled is not None, "Model must be compiled before its graph can be shown"
-        return describe_program(self._compiled.program, self._options.module_namescope_enabled)
+        compiled = self._compiled
+        return describe_program(compiled.program, self._options.module_namescope_enabled, compiled.plan)

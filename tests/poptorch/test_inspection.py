@@ -209,6 +209,37 @@ def test_the_graph_is_shown_as_json():
     assert "layer/Gemm" in names
 
 
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_graph_names_what_a_pipeline_keeps(marked):
+    class Staged(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+            self.head = torch.nn.Linear(8, 2)
+            poptorch.BeginBlock(self.layers[0], "layers", ipu_id=0)
+            poptorch.BeginBlock(self.head, "head", ipu_id=1)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = torch.tanh(torch.tanh(layer(x)))
+                x = poptorch.recomputationCheckpoint(x) if marked else x
+            return poptorch.identity_loss(self.head(x).pow(2), "mean")
+
+    options = quiet()
+    options.Training.gradientAccumulation(4)
+    executor = poptorch.trainingModel(Staged(), options)
+    executor.compile(torch.randn(8, 8))
+    ops = json.loads(executor._debugGetPopartIR())["maingraph"]
+    checkpoints = [op for op in ops if "Checkpoint" in op["name"]]
+    stashes = [op for op in ops if op["type"] == "Stash"]
+    assert len(checkpoints) == 3 * marked
+    assert {op["type"] for op in checkpoints} <= {"Identity"}
+    stashed = {op["inputs"][0]["name"] for op in stashes}
+    assert {op["inputs"][0]["name"] for op in checkpoints} <= stashed
+    assert len(stashed) >= 3 * marked
+    assert all(op["attributes"]["stashSize"] == 2 for op in stashes)  # two stages: one micro-batch on its way and back
+
+
 def test_the_graph_is_written_where_the_environment_says(tmp_path, monkeypatch):
     file = tmp_path / "new" / "graph"
     monkeypatch.setenv("POPTORCH_EXPORT_PROTO_FILE", str(file))

@@ -13,6 +13,7 @@ from typing import Any
 import openipu
 from openipu.errors import ArchiveError
 from openipu.explore.compare import Grouping, sum_call, sum_peak
+from openipu.graph import HOST_ONLY
 from openipu.plan import Plan
 from openipu.report import build_profile
 from openipu.report.atomic import write_aside
@@ -21,7 +22,6 @@ from openipu.report.units import format_share
 GOLDEN_VERSION = 1
 DEFAULT_TOLERANCE = 0.02
 _TERMS = 5  # named in a message
-_NOT_PLANNED = ("tier", "folding", "random_seed")  # options that no plan reads
 
 
 def describe_golden(plan: Plan) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def describe_golden(plan: Plan) -> dict[str, Any]:
             "system": plan.system.name,
             "target": plan.system.target.name,
             "micro_batch": plan.micro_batch,
-            "options": {name: value for name, value in profile.options.items() if name not in _NOT_PLANNED},
+            "options": {name: value for name, value in profile.options.items() if name not in HOST_ONLY},
         },
         "figures": {
             "fits": bool(plan.fit.fits),

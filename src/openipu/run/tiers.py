@@ -149,6 +149,7 @@ class Tiers:
             _warn_not_compiled(self._program.name, error)
             self._wanted = Tier.INSTANT
             return False
+        _logger.info("%s starts in the compiled tier.", self._program.name)
         return True
 
     def _bind_native(self, native: NativeProgram) -> None:
@@ -231,6 +232,7 @@ class Tiers:
         elif 1 / _CLOSE_SPEED < self._instant_seconds / best < _CLOSE_SPEED:
             self._compiled_seconds = best
             self._times.clear()
+            _logger.info("%s runs in the instant tier for another comparison: the tiers are close.", self._program.name)
             self.engine = self._build_instant()
         else:
             self._decide(self._instant_seconds, best)

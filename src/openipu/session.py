@@ -38,6 +38,7 @@ Settle = Callable[[Program, RunOptions], RunOptions]  # a front end's checks of 
 Advise = Callable[[Program, Plan], str]  # what to do about a program that does not fit, in a front end's words
 
 TIER_VARIABLE = "OPENIPU_TIER"
+DETERMINISTIC_VARIABLE = "OPENIPU_DETERMINISTIC"
 QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
 
 _logger = logging.getLogger("openipu")
@@ -147,7 +148,7 @@ def compile_model(
             program=program,
             store=store,
         )
-        plan = replace_options(plan, choose_tier(plan.options))
+        plan = replace_options(plan, choose_tier(choose_determinism(plan.options)))
         directory = profile_directory or _choose_directory(program.name)
         if directory is not None:  # before anything can fail for want of this host's memory
             with span(PLAN, "write profile"):
@@ -202,6 +203,16 @@ def choose_tier(options: RunOptions) -> RunOptions:
             f"The tier {wished!r} is unknown. Set {TIER_VARIABLE}, or --tier of `openipu run`, to {' or '.join(Tier)}."
         )
     return dataclasses.replace(options, tier=Tier(wished))
+
+
+def choose_determinism(options: RunOptions) -> RunOptions:
+    """The environment's wish for the same bits in every run, else what the options say."""
+    wished = os.environ.get(DETERMINISTIC_VARIABLE) or "0"
+    if wished not in ("0", "1"):
+        raise OptionError(
+            f"{DETERMINISTIC_VARIABLE} is {wished!r}: set it to 1 for the same bits in every run, or to 0."
+        )
+    return dataclasses.replace(options, deterministic=True) if wished == "1" else options
 
 
 def choose_system(system: System | str | None) -> System:

@@ -172,13 +172,21 @@ def test_one_quick_run_among_many_is_enough_to_stay_compiled(judged):
 
 
 @pytest.mark.parametrize(("before", "again", "winner"), [(1.05, 0.9, Tier.INSTANT), (0.95, 1.1, Tier.COMPILED)])
-def test_engines_that_are_close_are_compared_twice(judged, before, again, winner):
+def test_engines_that_are_close_are_compared_twice(judged, before, again, winner, caplog):
+    caplog.set_level("INFO", logger="openipu")
     judged._instant_seconds = before
     note_runs(judged, 1.0, 8)
     assert judged.tier is Tier.INSTANT  # for another look
     assert judged._native is not None
     note_runs(judged, again, 8)
     assert judged.tier is winner
+    assert "Net runs in the instant tier for another comparison" in caplog.text
+    if winner is Tier.COMPILED:
+        assert (
+            "Net changes to the compiled tier: a step takes 1,000.00 ms instead of 1,100.00 ms (1.10x)" in caplog.text
+        )
+    else:
+        assert "Net stays in the instant tier, which is quicker: a step takes 900.00 ms, and 1,000.00 ms" in caplog.text
     assert (judged._native is not None) == (winner is Tier.COMPILED)
     assert (_FakeNative.said is None) == (winner is Tier.COMPILED)
     assert judged._patience == float("inf")

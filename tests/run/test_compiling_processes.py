@@ -238,6 +238,19 @@ def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
     build.stop()
 
 
+def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
+    build = NativeBuild(write_job(Overflow.NAN), background=True)
+    child = os.fork()
+    if child == 0:
+        build.stop()  # as at the end of a process, or when the program is forgotten
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not build.done
+    assert list_scratch(cache)
+    build.stop()
+    assert not list_scratch(cache)
+
+
 class Stack(nn.Module):
     def __init__(self, layers):
         super().__init__()

@@ -18,6 +18,7 @@ from openipu.explore.compare import Grouping, sum_call, sum_peak
 from openipu.files.documents import read_json
 from openipu.files.origin import Origin
 from openipu.files.values import Finite, Text
+from openipu.graph import HOST_ONLY
 from openipu.plan import Plan
 from openipu.report import build_profile
 from openipu.report.atomic import write_aside
@@ -27,7 +28,6 @@ GOLDEN_VERSION = 1
 DEFAULT_TOLERANCE = 0.02
 _TERMS = 5  # named in a message
 _LARGEST = 16 << 20
-_NOT_PLANNED = ("tier", "folding", "random_seed")  # options that no plan reads
 
 
 class _Golden(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def describe_golden(plan: Plan) -> dict[str, Any]:
             "system": plan.system.name,
             "target": plan.system.target.name,
             "micro_batch": plan.micro_batch,
-            "options": {name: value for name, value in profile.options.items() if name not in _NOT_PLANNED},
+            "options": {name: value for name, value in profile.options.items() if name not in HOST_ONLY},
         },
         "figures": {
             "fits": bool(plan.fit.fits),

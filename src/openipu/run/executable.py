@@ -27,6 +27,7 @@ from openipu.run.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.micro import MicroFunction
 from openipu.run.outputs import OutputCollector, combine_micro_batches
 from openipu.run.random_stream import RandomStream
+from openipu.run.repeatable import Repeatable
 from openipu.run.rounded_updates import rounds_update
 from openipu.run.taps import UPDATED, TapCollector
 from openipu.run.tiers import Tiers
@@ -74,6 +75,7 @@ class Executable:
         self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
         self._has_news = False  # weights or state were written that other instances may not have
         self._tiers = Tiers(program, self._lanes, options, identity)
+        self._repeatable = Repeatable(program.name) if options.deterministic else None
         if self._tiers.tier is Tier.INSTANT:
             with pause_collection():
                 self._tiers.start()
@@ -157,13 +159,15 @@ class Executable:
                 f"{self.program.name} was compiled for at least {needed} inputs and got {len(leaves)}: "
                 "pass the same structure of arguments as at compilation."
             )
+        if self._repeatable is not None:
+            leaves = self._repeatable.align(leaves)
         inputs = {entry.index: split_call(leaves[entry.index], entry, options) for entry in entries}
         engine = self._tiers.start()
         if options.training and options.instances > 1:
             with span(WAIT, "other instances"):
                 self._meet_instances()
         started = clock()
-        with torch.no_grad():
+        with torch.no_grad(), self._repeatable.hold() if self._repeatable is not None else nullcontext():
             function = engine.function_of(0)
             seeded = any(entry.kind is InputKind.SEED for entry in function.arguments)
             updates = options.device_iterations if self._rounds_update else 0

@@ -14,7 +14,7 @@ from collections import deque
 import torch
 
 from openipu.errors import InputError
-from openipu.graph import Program, RunOptions, Tier
+from openipu.graph import Program, RunOptions, Tier, describe_options
 from openipu.run.compile_choice import NEVER, choose_patience, choose_rounding_patience, estimate_seconds
 from openipu.run.draft import Draft
 from openipu.run.engines import CompiledEngine, Engine, InstantEngine, draft_units
@@ -45,6 +45,16 @@ _CLOSE_SPEED = 1.2  # engines that differ by less are compared twice
 _JUDGED_SPEED = 1.0  # the compiled engine stays if its best time is at most so much of the instant one's
 _VERDICT = "slower than instant"
 
+# Options that no compiled graph depends on: which results come back, what is planned, and how a run begins.
+_NOT_IN_CODE = frozenset(
+    {
+        *("tier", "random_seed", "deterministic"),
+        *("output_mode", "output_period"),
+        *("available_memory_proportion", "memory_proportions", "io_tiles", "overlapped_io"),
+        *("strategy", "recompute", "locations"),
+    }
+)
+
 _logger = logging.getLogger("openipu")
 
 
@@ -55,9 +65,11 @@ class Tiers:
         self._program = program
         self._lanes = lanes
         self._options = options
-        self._key = None if identity is None else _make_key(identity, options)
-        # What looks inside the program needs its single operators; lanes have memories of their own.
+        self._key = None if identity is None else make_program_key(identity, options)
+        # What looks inside the program needs its single operators; lanes have memories of their own; and when native
+        # code is there depends on how busy the machine is.
         single = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1
+        single |= options.deterministic
         self._wanted = Tier.INSTANT if single else options.tier
         self._fold: int | None = None
         self._native: NativeProgram | None = None
@@ -137,6 +149,7 @@ class Tiers:
             _warn_not_compiled(self._program.name, error)
             self._wanted = Tier.INSTANT
             return False
+        _logger.info("%s starts in the compiled tier.", self._program.name)
         return True
 
     def _bind_native(self, native: NativeProgram) -> None:
@@ -219,6 +232,7 @@ class Tiers:
         elif 1 / _CLOSE_SPEED < self._instant_seconds / best < _CLOSE_SPEED:
             self._compiled_seconds = best
             self._times.clear()
+            _logger.info("%s runs in the instant tier for another comparison: the tiers are close.", self._program.name)
             self.engine = self._build_instant()
         else:
             self._decide(self._instant_seconds, best)
@@ -274,21 +288,10 @@ class Tiers:
         return folded
 
 
-def _make_key(identity: str, options: RunOptions) -> str:
-    facts = {
-        "program": identity,
-        "iterations": options.device_iterations if not options.training else 1,
-        "accumulation": options.gradient_accumulation,
-        "replicas": options.replicas,
-        "reduction": options.reduction,
-        "folding": options.folding,
-        "half_partials": options.half_partials,
-        "stochastic_rounding": options.stochastic_rounding,
-        "half_overflow": options.half_overflow,
-        "loss_scale_control": repr(options.loss_scale_control),
-        **({"instances": options.instances} if options.instances > 1 else {}),
-    }
-    return make_native_key(facts)
+def make_program_key(identity: str, options: RunOptions) -> str:
+    """The key of native code for a program with these options: all that are not known to leave the code as it is."""
+    without = _NOT_IN_CODE | ({"device_iterations"} if options.training else set())
+    return make_native_key({"program": identity, "options": describe_options(options, without=without)})
 
 
 def _format_step(seconds: float | None) -> str:

@@ -34,6 +34,7 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "outputMode": (ACTS, "which results come back"),
     "anchorTensor": (ACTS, "getAnchoredTensor() returns its value of the last call"),
     "randomSeed": (ACTS, "seeds the program's random numbers and torch.manual_seed"),
+    "enableDeterminism": (ACTS, "the same bits in every run with the same seed; of openipu alone"),
     "connectionType": (ACTS, "when the executor attaches; Never compiles only"),
     "syncPattern": (NONE, "all programs are planned with full synchronisation"),
     "useIpuId": (ACTS, "two models cannot hold the same IPU: of one process, or of a pod that is set up"),

@@ -135,6 +135,11 @@ class Options(OptionsDict):
         torch.manual_seed(random_seed)
         return self.createOrSet(random_seed=random_seed)
 
+    def enableDeterminism(self, enabled: bool = True) -> Options:
+        """The same bits in every run with the same seed, number of threads and machine. Not in the original."""
+        assert isinstance(enabled, bool), f"enableDeterminism takes a bool, not {enabled!r}"
+        return self.createOrSet(deterministic=enabled)
+
     def connectionType(self, connection_type: ConnectionType) -> Options:
         return self.set(connection_type=ConnectionType(connection_type))
 

@@ -25,6 +25,7 @@ FIELDS = {  # name in Options -> field of RunOptions
     "broadcast_buffers": "broadcast_buffers",
     "output_return_period": "output_period",
     "random_seed": "random_seed",
+    "deterministic": "deterministic",
 }
 OUTPUT_MODES = {
     OutputMode.All: graph.OutputMode.ALL,

@@ -68,6 +68,9 @@ def add_parser(
         choices=("auto", "instant", "compiled"),
         help="how to execute: at once, after a long compilation that pays in long runs, or one and then the other",
     )
+    parser.add_argument(
+        "--deterministic", action="store_true", help="the same bits in every run of a seed, at the speed of one tier"
+    )
     parser.add_argument("--quiet", action="store_true", help="print no summary")
     parser.add_argument("--check", action="store_true", help="list the SDK names in use, and which are there")
     parser.add_argument("--json", action="store_true", help="with --check: the list as JSON on standard output")
@@ -110,6 +113,8 @@ def execute(arguments: argparse.Namespace) -> int:
     log.system = system if arguments.system is not None else None
     log.profile_root = profile_root
     log.tier = arguments.tier
+    if arguments.deterministic:
+        os.environ["OPENIPU_DETERMINISTIC"] = "1"  # for the processes of the script, too
     started = time.time()
     if trace_root is not None:
         from openipu.trace.options import VARIABLE

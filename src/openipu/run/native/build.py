@@ -7,20 +7,15 @@ anywhere else than the user's own cache.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 
-import openipu.run
-from openipu import __version__
 from openipu.errors import ArchiveError
 from openipu.graph import GraphCall
 from openipu.run.draft import Draft
@@ -34,7 +29,7 @@ from openipu.run.native.scratch import Scratch, open_scratch
 from openipu.run.native.signature import Signature
 from openipu.run.native.spare_thread import give_thread, take_thread_back
 from openipu.run.rounding import expand_rounding, round_half
-from openipu.store import Entry, Store, describe_host, make_key, open_store
+from openipu.store import Entry, Store, describe_build, describe_host, make_key, open_store
 
 
 class NotCompiledError(Exception):
@@ -94,16 +89,7 @@ class NativeJob:
 
 def make_native_key(facts: dict[str, Any]) -> str:
     """The key of native code for a program that these facts describe, made by this openipu on this host."""
-    return make_key({**facts, "kind": "native", "openipu": __version__, "code": _digest_code(), **describe_host()})
-
-
-@cache
-def _digest_code() -> str:
-    """A change of openipu's own code makes other graphs of the same program."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(openipu.run.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return make_key({**facts, "kind": "native", "build": describe_build(), "host": describe_host()})
 
 
 def _describe_value(node: torch.fx.Node) -> list[Any]:

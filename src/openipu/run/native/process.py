@@ -91,7 +91,7 @@ class CompilerProcess:
                 process_group=0 if hasattr(os, "killpg") else None,
             )
         self.priority = lower_priority(self._process.pid) if background else Priority.NORMAL
-        self.stop = weakref.finalize(self, _stop, self._process)
+        self.stop = weakref.finalize(self, _stop, self._process, os.getpid())
 
     @property
     def pid(self) -> int:
@@ -123,9 +123,9 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return process.poll() is not None
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes], owner: int) -> None:
     """Leave no compiler running: first the polite way, in which it cleans up, then the other one."""
-    if process.returncode is None:
+    if process.returncode is None and os.getpid() == owner:  # a forked child has no say in it
         _signal_group(process, signal.SIGTERM)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not _has_ended(process) and time.monotonic() < deadline:

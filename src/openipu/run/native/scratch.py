@@ -29,7 +29,7 @@ class Scratch:
 
     def __init__(self, path: Path, lock: FileLock) -> None:
         self.path = path
-        self.close = weakref.finalize(self, _close, path, lock)
+        self.close = weakref.finalize(self, _close, path, lock, os.getpid())
 
     def make_folder(self, name: str) -> Path:
         """A folder inside, as private."""
@@ -82,6 +82,7 @@ def _sweep(base: Path) -> None:
                 lock.release()
 
 
-def _close(path: Path, lock: FileLock) -> None:
-    shutil.rmtree(path, ignore_errors=True)
+def _close(path: Path, lock: FileLock, owner: int) -> None:
+    if os.getpid() == owner:  # and no child that was forked from it
+        shutil.rmtree(path, ignore_errors=True)
     lock.release()

@@ -46,6 +46,6 @@ def describe_line(stage: str, plan: Plan) -> str:
     count = plan.ipus * plan.options.replicas
     return (
         f"IPU {stage}: {count} {'IPU' if count == 1 else 'IPUs'} of {plan.system.name}, micro-batches of "
-        f"{plan.micro_batch}, {format_rate(timing.samples_per_second)} samples/s (modelled); the program {verdict}, its "
-        f"fullest tile needs {format_bytes_of(fit.peak_bytes, fit.limit_bytes)}."
+        f"{plan.micro_batch}, {format_rate(timing.samples_per_second)} samples/s (modelled); the program {verdict}, "
+        f"its fullest tile needs {format_bytes_of(fit.peak_bytes, fit.limit_bytes)}."
     )

@@ -59,7 +59,7 @@ def test_the_log_names_the_devices_and_the_rate(tmp_path, caplog):
     logging.getLogger("lightning.pytorch").propagate = True
     with caplog.at_level(logging.INFO, logger="lightning.pytorch.utilities.rank_zero"):
         fit(tmp_path, make_loader(8), accelerator="ipu", devices=2)
-    assert "IPU training: 2 IPUs of bow-2000, micro-batches of 4, " in caplog.text
+    assert "IPU training: 2 IPUs of bow-2000, micro-batches of 8, " in caplog.text
     assert " of 589 KiB." in caplog.text
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="lightning.pytorch.utilities.rank_zero"):

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import weakref
 from collections import Counter
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 import poptorch
+from openipu.capture.lines import find_user_line
 from openipu.plan import Plan
 from openipu.session_log import CompiledProgram, SessionLog, log
 
@@ -140,3 +142,12 @@ def test_equal_programs_are_one_entry_with_a_count_and_others_entries_of_their_o
     reported.add(executor._compiled.plan, tmp_path / "a")
     reported.add(executor._compiled.plan, tmp_path / "b")
     assert [program.profile_directory for program in reported.compiled] == [tmp_path / "a", tmp_path / "b"]
+
+
+def test_code_that_was_generated_is_not_kept_by_the_search_for_a_users_line():
+    names = {"find_user_line": find_user_line}
+    exec(compile("def look():\n    return find_user_line()", "<eval_with_key>.12345", "exec"), names)
+    assert names["look"]() is not None  # a line of this file: generated code is nobody's
+    code = weakref.ref(names.pop("look").__code__)
+    gc.collect()
+    assert code() is None

@@ -41,7 +41,7 @@ class _Handler:
             os.register_at_fork(before=self._hold_back, after_in_parent=self._let_in, after_in_child=self._leave_child)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if signal.getsignal(signal.SIGTERM) is not self:
+        if not self._installed:
             return  # called by a handler that took our place, and took us for a script's own
         self.let_go()  # a second signal does not wait
         # In a thread: this one may have been stopped in the middle of a write to the same stream.
@@ -50,9 +50,14 @@ class _Handler:
         writing.join(_LONGEST_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
 
+    @property
+    def _installed(self) -> bool:
+        present: object = signal.getsignal(signal.SIGTERM)
+        return present is self
+
     def let_go(self) -> None:
         """Give the signal its usual effect, unless the script has taken it over."""
-        if signal.getsignal(signal.SIGTERM) is self:
+        if self._installed:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _hold_back(self) -> None:

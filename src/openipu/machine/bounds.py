@@ -50,6 +50,6 @@ def build_machine(
 
 
 @cache
-def _list_hints(kind: type) -> dict[str, Any]:
+def _list_hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {name: hint for name, hint in hints.items() if name != "sources"}

@@ -98,9 +98,12 @@ def _read_variable(path: Path) -> str:
 
 
 def read_attachment(path: Path) -> None:
+    """What cannot be read counts as gone."""
+    from openipu.errors import PodError
     from openipu.pod.attachment import _read_attachment
 
-    _read_attachment(path)
+    if _read_attachment(path) is None:
+        raise PodError(f"{path} is not the file of a program that holds IPUs.")
 
 
 def read_figures(path: Path) -> None:

@@ -39,6 +39,7 @@ KINDS: dict[str, Kind] = {
     "attachment": Kind(seeds.write_attachments, readers.read_attachment, ".attached"),
     "figures": Kind(seeds.write_figures, readers.read_figures, ".csv", torch=True),
     "golden": Kind(seeds.write_golden_plans, readers.read_golden_plan, ".json", torch=True),
+    "ipu-config": Kind(seeds.write_ipu_configs, readers.read_ipu_config, ".json", torch=True),
     "options": Kind(seeds.write_options, readers.read_options, torch=True),
     "executable": Kind(seeds.write_executables, readers.read_executable, ".poptorch", torch=True),
 }

@@ -6,6 +6,7 @@ Imports stand inside: a worker imports only what its kind needs.
 from __future__ import annotations
 
 import json
+import traceback
 from pathlib import Path
 
 
@@ -97,9 +98,12 @@ def _read_variable(path: Path) -> str:
 
 
 def read_attachment(path: Path) -> None:
+    """What cannot be read counts as gone."""
+    from openipu.errors import PodError
     from openipu.pod.attachment import _read_attachment
 
-    _read_attachment(path)
+    if _read_attachment(path) is None:
+        raise PodError(f"{path} is not the file of a program that holds IPUs.")
 
 
 def read_figures(path: Path) -> None:
@@ -112,6 +116,20 @@ def read_golden_plan(path: Path) -> None:
     from openipu.explore.golden import _read
 
     _read(path)
+
+
+def read_ipu_config(path: Path) -> None:
+    """Wrong values of fields are TypeErrors and ValueErrors with a message, as Optimum's users know them."""
+    from openipu.errors import OptionError
+    from optimum.graphcore import IPUConfig
+
+    try:
+        IPUConfig.from_pretrained(str(path)) if path.is_file() else IPUConfig._dict_from_json_file(path)
+    except (TypeError, ValueError) as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        if "optimum/graphcore" not in frame.filename or not (frame.line or "").startswith("raise"):
+            raise
+        raise OptionError(f"{path}: {error}"[:1000]) from error
 
 
 def read_options(path: Path) -> None:

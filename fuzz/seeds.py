@@ -145,6 +145,12 @@ def write_golden_plans(directory: Path) -> None:
     (directory / "plan.json").write_text(json.dumps(document))
 
 
+def write_ipu_configs(directory: Path) -> None:
+    config = {"layers_per_ipu": [2, 2], "ipus_per_replica": 2, "replication_factor": 1, "matmul_proportion": [0.2, 0.3]}
+    more = {"device_iterations": 2, "output_mode": "final", "seed": 3, "enable_half_partials": True}
+    (directory / "config.json").write_text(json.dumps({**config, **more, "embedding_serialization_factor": 2}))
+
+
 def write_options(directory: Path) -> None:
     options = {"deviceIterations": 2, "replicationFactor": 4, "_Popart.set": ["saveInitializersToFile", "x.onnx"]}
     (directory / "set.json").write_text(json.dumps({**options, "outputMode": "OutputMode.All"}))

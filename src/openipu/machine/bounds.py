@@ -6,6 +6,7 @@ the fields themselves; Python code that makes a machine of its own is not checke
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -38,13 +39,17 @@ def build_machine(
             msgspec.convert(value, hints[key])
         except msgspec.ValidationError as error:
             raise origin.fail(f"{key} = {value!r} is wrong: {str(error)[0].lower()}{str(error)[1:]}") from error
-    try:
-        return kind(**values, sources=sources)  # type: ignore[call-arg]
-    except TypeError as error:
-        raise origin.fail(f"lacks figures: {error}") from error
+    missing = [
+        parameter.name
+        for parameter in inspect.signature(kind).parameters.values()
+        if parameter.default is parameter.empty and parameter.name not in values
+    ]
+    if missing:
+        raise origin.fail(f"lacks the figures {', '.join(missing)}")
+    return kind(**values, sources=sources)  # type: ignore[call-arg]
 
 
 @cache
-def _list_hints(kind: type) -> dict[str, Any]:
+def _list_hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {name: hint for name, hint in hints.items() if name != "sources"}

@@ -17,7 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from openipu.errors import ArchiveError
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
 from openipu.saving import PART_SUFFIX, PRIVATE, save_bytes
 from openipu.store.locks import FileLock
 from openipu.store.plain_files import NotPlainError, open_own, read_own
@@ -59,6 +63,16 @@ class Manifest:
     @property
     def size_bytes(self) -> int:
         return sum(part.size_bytes for part in self.parts.values())
+
+
+class _Body(msgspec.Struct, frozen=True):
+    """The JSON of a manifest."""
+
+    format: int
+    key: str
+    created_seconds: float
+    description: dict[str, Any]
+    parts: dict[str, PartRecord]
 
 
 class Entry:
@@ -149,21 +163,15 @@ def read_manifest(directory: Path) -> Manifest:
     checksum, _, text = content.partition(b"\n")
     if checksum != hashlib.sha256(text).hexdigest().encode():
         raise ArchiveError(f"the manifest of {directory} is not what was written")
-    try:
-        body = json.loads(text)
-        if body["format"] != FORMAT:
-            raise ArchiveError(f"{directory} has format {body['format']}, and this openipu reads {FORMAT}")
-        parts = {
-            check_name(name): PartRecord(
-                check_name(str(part["file"])), int(part["size_bytes"]), str(part["sha256"]), bool(part["native"])
-            )
-            for name, part in body["parts"].items()
-        }
-        if body["key"] != directory.name:
-            raise ArchiveError(f"{directory} was written for {body['key']}")
-        return Manifest(body["key"], float(body["created_seconds"]), dict(body["description"]), parts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(f"the manifest of {directory} cannot be read ({error})") from error
+    body = parse_json(text, _Body, Origin(f"the manifest of {directory}", ArchiveError, "It is written again."))
+    if body.format != FORMAT:
+        raise ArchiveError(f"{directory} has format {body.format}, and this openipu reads {FORMAT}")
+    if body.key != directory.name:
+        raise ArchiveError(f"{directory} was written for {body.key}")
+    for name, part in body.parts.items():
+        check_name(name)
+        check_name(part.file)
+    return Manifest(body.key, body.created_seconds, body.description, body.parts)
 
 
 def check_parts(directory: Path, manifest: Manifest) -> None:

@@ -245,7 +245,7 @@ class Options(OptionsDict):
         return self.createOrSet(updatable_named_buffers=list(buffers))
 
     def loadFromFile(self, filepath: str) -> Options:
-        """Apply a file with one setter a line, e.g. `deviceIterations(4)`. The file is run as Python."""
+        """Apply a file with one setter a line, e.g. `deviceIterations(4)`. No Python of it is run."""
         apply_file(self, filepath)
         return self
 

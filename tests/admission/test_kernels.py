@@ -46,6 +46,11 @@ CASES = {
         "indices",
     ),
     "another pool": (pool_another, (PICTURE, SMALL), "self"),
+    "gradient of more channels": (
+        lambda p, g: aten.adaptive_max_pool2d_backward(g, p, aten.adaptive_max_pool2d(p, [2, 2])[1]),
+        (PICTURE, torch.ones(1, 9, 2, 2)),
+        "grad_output",
+    ),
     "adaptive pool": (lambda g, p, i: aten.adaptive_max_pool2d_backward(g, p, i), (SMALL, PICTURE, PLACES), "indices"),
     "mean pool of nothing": (
         lambda g, p: aten._adaptive_avg_pool2d_backward(g, p[..., :0]),
@@ -93,6 +98,8 @@ CASES = {
         (torch.ones(1, 3, 9, 9), PICTURE, torch.ones(3, 2, 2, 2)),
         "grad_output",
     ),
+    "division": (lambda i, j: aten.div(i, j, rounding_mode="trunc"), (WHICH, WHICH), "other"),
+    "remainder": (lambda i, j: aten.remainder(i, j), (WHICH, WHICH), "other"),
     "strided scatter": (
         lambda x, y: aten.as_strided_scatter(x, y, [4, 8], [1 << 20, 1]),
         (ROWS, ROWS),

@@ -82,6 +82,8 @@ def _check_pool(node: fx.Node) -> None:
     if maker is None:
         refuse(node, "they are not what the same pool returned in forward", "indices")
     _compare(node, found, read_arguments(maker))
+    if _shape(found["grad_output"]) != _shape(_find_result(maker)):
+        refuse(node, "it has another shape than forward's result", "grad_output")
 
 
 def _check_loss(node: fx.Node) -> None:

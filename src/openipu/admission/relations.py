@@ -209,6 +209,24 @@ def _check_attention(arguments: Arguments) -> Problem:
     return _compare(arguments, ("key", "value", "out"), [(batch, heads, columns, width)] * 2 + [query.shape])
 
 
+def _check_division(arguments: Arguments) -> Problem:
+    """Whole numbers by 0, or the least one by -1, are a fault of the processor in some kernels."""
+    operands = [arguments["self"], arguments["other"]]
+    whole = [
+        isinstance(item, int)
+        or (isinstance(item, Geometry) and not item.dtype.is_floating_point and not item.dtype.is_complex)
+        for item in operands
+    ]
+    safe = isinstance(operands[1], int) and operands[1] > 0
+    if all(whole) and not safe:
+        return "other", f"whole numbers are divided by {shorten(operands[1])}, which is not a fixed number above 0"
+    return None
+
+
+def _check_rounded_division(arguments: Arguments) -> Problem:
+    return _check_division(arguments) if arguments.get("rounding_mode") is not None else None
+
+
 def _check_strided_scatter(arguments: Arguments) -> Problem:
     given = [arguments[name] for name in ("self", "size", "stride", "storage_offset")]
     (found,) = infer_results(aten.as_strided.default, given, {}).results
@@ -260,6 +278,8 @@ _RULES: Mapping[str, Callable[[Arguments], Problem]] = {
     "_scaled_dot_product_flash_attention_for_cpu": _check_attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _check_attention,
     "as_strided_scatter": _check_strided_scatter,
+    "div": _check_rounded_division,
+    **dict.fromkeys(("floor_divide", "remainder", "fmod"), _check_division),
     "_softmax_backward_data": _check_softmax_backward,
     "_log_softmax_backward_data": _check_softmax_backward,
     "embedding_dense_backward": _check_embedding_backward,

@@ -11,7 +11,7 @@ CONSTRAINTS := -c constraints.txt
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-plan docs wheel-test conformance-optimum clean
+.PHONY: help demo test lint bench bench-plan fuzz-programs docs wheel-test conformance-optimum clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two
 
 bench-plan: $(READY) ## time of planning every example model
 	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)
+
+fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--programs 100 --tier compiled --seed 7"
+	OMP_NUM_THREADS=1 $(BIN)/python tests/run/random_programs.py $(FUZZ)
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py

@@ -11,8 +11,22 @@ import torch
 aten = torch.ops.aten
 
 RANDOM = frozenset(
-    "alpha_dropout_ bernoulli_ cauchy_ dropout_ exponential_ feature_alpha_dropout_ feature_dropout_ geometric_ "
-    "log_normal_ normal_ random_ rrelu_ rrelu_with_noise_ uniform_".split()
+    {
+        "alpha_dropout_",
+        "bernoulli_",
+        "cauchy_",
+        "dropout_",
+        "exponential_",
+        "feature_alpha_dropout_",
+        "feature_dropout_",
+        "geometric_",
+        "log_normal_",
+        "normal_",
+        "random_",
+        "rrelu_",
+        "rrelu_with_noise_",
+        "uniform_",
+    }
 )
 # Without a meaning here, and why.
 LEFT_OUT = {
@@ -25,9 +39,7 @@ LEFT_OUT = {
     "set_": "refused: memory without a name",
     "embedding_renorm_": "takes a matrix; tested by itself",
 }
-_INTEGER = frozenset(
-    "bitwise_and_ bitwise_left_shift_ bitwise_not_ bitwise_or_ bitwise_right_shift_ bitwise_xor_ gcd_ lcm_".split()
-)
+_INTEGER = frozenset({"gcd_", "lcm_"})  # and all that work on bits
 # Of which part of the cube an op takes its target, where it is not the whole.
 _PARTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "addbmm_": lambda y: y[1],
@@ -55,7 +67,7 @@ class InPlaceOp:
 
     @property
     def integer(self) -> bool:
-        return self.name in _INTEGER
+        return self.name in _INTEGER or self.name.startswith("bitwise_")
 
     def write(self, y: torch.Tensor, x: torch.Tensor) -> None:
         """Apply it to `y`, or to a part of it; arguments that are tensors are made of `x`."""
@@ -67,7 +79,9 @@ class InPlaceOp:
             value = _make_argument(self, argument, x)
             if value is not None:
                 values[argument.name] = value
-        args = [values.pop(argument.name) for argument in arguments if not argument.kwarg_only and argument.name in values]
+        args = [
+            values.pop(argument.name) for argument in arguments if not argument.kwarg_only and argument.name in values
+        ]
         operation(target, *args, **values)
 
 

@@ -15,7 +15,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint fuzz bench bench-plan crash docs wheel-test conformance-optimum clean
+.PHONY: help demo check test lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ bench-plan: $(READY) ## time of planning every example model
 
 crash: $(READY) ## kill processes at work: is anything lost or left? Some minutes; CRASH="--kills 100 --seed 2" chooses
 	$(BIN)/python tests/robustness/crash.py $(CRASH)
+
+fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--programs 100 --tier compiled --seed 7"
+	OMP_NUM_THREADS=1 $(BIN)/python tests/run/random_programs.py $(FUZZ)
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py

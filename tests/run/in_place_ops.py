@@ -11,7 +11,7 @@ import torch
 aten = torch.ops.aten
 
 RANDOM = frozenset(
-    [
+    {
         "alpha_dropout_",
         "bernoulli_",
         "cauchy_",
@@ -26,7 +26,7 @@ RANDOM = frozenset(
         "rrelu_",
         "rrelu_with_noise_",
         "uniform_",
-    ]
+    }
 )
 # Without a meaning here, and why.
 LEFT_OUT = {
@@ -39,18 +39,7 @@ LEFT_OUT = {
     "set_": "refused: memory without a name",
     "embedding_renorm_": "takes a matrix; tested by itself",
 }
-_INTEGER = frozenset(
-    [
-        "bitwise_and_",
-        "bitwise_left_shift_",
-        "bitwise_not_",
-        "bitwise_or_",
-        "bitwise_right_shift_",
-        "bitwise_xor_",
-        "gcd_",
-        "lcm_",
-    ]
-)
+_INTEGER = frozenset({"gcd_", "lcm_"})  # and all that work on bits
 # Of which part of the cube an op takes its target, where it is not the whole.
 _PARTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "addbmm_": lambda y: y[1],
@@ -78,7 +67,7 @@ class InPlaceOp:
 
     @property
     def integer(self) -> bool:
-        return self.name in _INTEGER
+        return self.name in _INTEGER or self.name.startswith("bitwise_")
 
     def write(self, y: torch.Tensor, x: torch.Tensor) -> None:
         """Apply it to `y`, or to a part of it; arguments that are tensors are made of `x`."""

@@ -206,8 +206,10 @@ def change_call(described, tensors, random):
         case 1:
             content[random.randrange(len(content))] = pick_value(random)
         case 2 if kind == "loop":
+            body = json.loads(json.dumps(content[1]))
             for _ in range(random.choice((1, 3, 30))):
-                content[1] = {**content[1], "nodes": [*content[1]["nodes"], json.loads(json.dumps(row))]}
+                inner = [row[0], {"loop": [content[0], content[1], *content[2:]]}, *row[2:]]
+                content[1] = {**body, "nodes": [*body["nodes"], inner]}
         case _:
             random.shuffle(row[2])
     return None

@@ -61,7 +61,9 @@ def _find_source(value: fx.Node) -> str:
     """The placeholder that a new running statistic comes from, past each time that its norm was applied."""
     while value.target is operator.getitem:
         norm, position = value.args
-        if not isinstance(norm, fx.Node) or norm.target is not _NORM or position not in _STATISTICS:
+        if not isinstance(norm, fx.Node) or norm.target is not _NORM:
+            return ""
+        if not isinstance(position, int) or position not in _STATISTICS:
             return ""
         operand = norm.args[position]
         if not isinstance(operand, fx.Node):

@@ -124,7 +124,7 @@ def test_auto_answers_at_once_and_takes_the_compiled_step_over_when_it_is_there(
     trained, losses = train(start_training, Tier.AUTO, runs=1)
     assert trained.executable.tier is Tier.INSTANT
     assert torch.equal(losses, expected)
-    leaves, deadline = make_data(4), time.monotonic() + 240
+    leaves, deadline = make_data(4), time.monotonic() + 900
     while trained.executable.tier is Tier.INSTANT and time.monotonic() < deadline:
         trained.executable.run(leaves)
         time.sleep(0.01)

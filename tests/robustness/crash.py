@@ -79,7 +79,7 @@ def attack(directory: Path, kills: int, seed: int) -> int:
         numbers[case.name] = 1 + STEPS
     counts: Counter[tuple[str, str]] = Counter()
     attempt = failures = 0
-    while sum(count for (_, what), count in counts.items() if what == "killed") < kills:
+    while count_killed(counts) < kills:
         case = cases[attempt % len(cases)]
         place, number = places[case.name], numbers[case.name]
         moment = random.Random(f"{seed}:{attempt}")
@@ -90,6 +90,8 @@ def attack(directory: Path, kills: int, seed: int) -> int:
             found = case.read(place, end.done)
             assert found in (end.done, end.done + 1), f"after step {end.done} the state is that of step {found}"
             counts[case.name, "killed" if end.killed else "lived"] += 1
+            if end.killed and count_killed(counts) % 50 == 0:
+                sys.stderr.write(f"{count_killed(counts)} of {kills}\n")
             counts[case.name, "new"] += found > end.done
             counts[case.name, "leftovers"] += bool(list_parts(place))
             case.step(place, found + 1)
@@ -97,6 +99,8 @@ def attack(directory: Path, kills: int, seed: int) -> int:
             left = [*case.list_left(place), *(directory / "tmp").iterdir()]
             assert not left, f"left behind: {', '.join(str(path.relative_to(directory)) for path in left)}"
             numbers[case.name] = found + 1
+        except KeyboardInterrupt:
+            break  # what was done until now counts
         except Exception:
             failures += 1
             sys.stderr.write(f"{case.name}, attempt {attempt - 1} of seed {seed}, after step {number}:\n")
@@ -184,14 +188,18 @@ def make_killer(calls: int):
     return count
 
 
+def count_killed(counts: Counter[tuple[str, str]]) -> int:
+    return sum(count for (_, what), count in counts.items() if what == "killed")
+
+
 def report(counts: Counter[tuple[str, str]], attempts: int, failures: int) -> None:
     columns = ("killed", "lived", "new", "leftovers")
     print(f"{'work':<12}{'killed':>8}{'lived':>8}{'took effect':>13}{'left, then swept':>18}")
     for name in dict.fromkeys(name for name, _ in counts):
         killed, lived, new, leftovers = (counts[name, column] for column in columns)
         print(f"{name:<12}{killed:>8}{lived:>8}{new:>13}{leftovers:>18}")
-    total = sum(count for (_, what), count in counts.items() if what == "killed")
-    print(f"{total} killed in {attempts} attempts: {'nothing lost, nothing left' if not failures else 'FAILED'}")
+    verdict = "FAILED" if failures else "nothing lost, nothing left"
+    print(f"{count_killed(counts)} killed in {attempts} attempts: {verdict}")
 
 
 if __name__ == "__main__":

@@ -198,9 +198,8 @@ def report(counts: Counter[tuple[str, str]], attempts: int, failures: int) -> No
     for name in dict.fromkeys(name for name, _ in counts):
         killed, lived, new, leftovers = (counts[name, column] for column in columns)
         print(f"{name:<12}{killed:>8}{lived:>8}{new:>13}{leftovers:>18}")
-    print(
-        f"{count_killed(counts)} killed in {attempts} attempts: {'nothing lost, nothing left' if not failures else 'FAILED'}"
-    )
+    verdict = "FAILED" if failures else "nothing lost, nothing left"
+    print(f"{count_killed(counts)} killed in {attempts} attempts: {verdict}")
 
 
 if __name__ == "__main__":

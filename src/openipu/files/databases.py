@@ -14,14 +14,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from openipu.files.origin import Origin
 from openipu.files.plain import MIB, open_plain
 from openipu.files.values import convert
-
-Row = TypeVar("Row")
 
 _MAGIC = b"SQLite format 3\0"
 _UNITS = 10_000  # instructions of SQLite's virtual machine between two looks at the budget
@@ -51,16 +49,15 @@ class Database:
         self._format = format
         self._origin = origin
 
-    def read(self, query: str, row: type[Row], *parameters: object) -> list[Row]:
-        """The rows of a query, each of this type."""
+    def read(self, query: str, row: Any, *parameters: object) -> list[Any]:
+        """The rows of a query, each of this type, such as `tuple[Count, Text | None]`."""
         try:
             found = self._connection.execute(query, parameters).fetchmany(self._format.most_rows + 1)
         except (sqlite3.Error, UnicodeError, OverflowError) as error:
             raise self._origin.fail(f"is damaged: {_describe(error)}") from error
         if len(found) > self._format.most_rows:
             raise self._origin.fail(f"has a table of more than {self._format.most_rows:,} rows")
-        rows: list[Row] = convert(found, list[row], self._origin)  # type: ignore[valid-type]
-        return rows
+        return convert(found, list[row], self._origin)
 
 
 @contextmanager

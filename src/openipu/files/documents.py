@@ -11,7 +11,7 @@ import math
 import tomllib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -33,7 +33,7 @@ def parse_json(content: str | bytes, kind: type[Value], origin: Origin, largest:
     if len(content) > largest:
         raise origin.fail(f"has {len(content):,} bytes, and at most {largest:,} are read")
     try:
-        value: Value = _make_decoder(kind).decode(content)
+        value: Value = _make_decoder(cast("Any", kind)).decode(content)
     except msgspec.ValidationError as error:
         raise origin.fail(f"holds what it should not: {error}") from error
     except (msgspec.DecodeError, UnicodeError) as error:

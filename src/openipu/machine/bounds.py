@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -31,7 +31,7 @@ def build_machine(
     kind: type[Machine], values: Mapping[str, Any], sources: Mapping[str, Any], origin: Origin
 ) -> Machine:
     """A chip or a system whose figures are what they may be."""
-    hints = _list_hints(kind)
+    hints = _list_hints(cast("Any", kind))
     for key, value in values.items():
         if key not in hints:
             raise origin.fail(f"has the unknown figure {key}")

@@ -102,10 +102,10 @@ class _Reader:
             vertex_code_bytes=dict(self._select("name, code_bytes FROM vertex_types ORDER BY name", rows.NumberRow)),
         )
 
-    def _select(self, query: str, row: type[Record], *parameters: object) -> list[Record]:
+    def _select(self, query: str, row: Any, *parameters: object) -> list[Any]:
         return self._database.read(f"SELECT {query}", row, *parameters)
 
-    def _read_single(self, table: str, row: type[Record]) -> Record:
+    def _read_single(self, table: str, row: Any) -> Any:
         found = self._select(f"* FROM {table}", row)
         if len(found) != 1:
             raise self._origin.fail(f"is damaged: table {table} has {len(found)} rows instead of one")

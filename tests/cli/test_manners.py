@@ -166,3 +166,14 @@ def test_that_nothing_was_compiled_is_said_only_where_it_is_news(shell, tmp_path
     assert ("compiled no IPU program" in err) == (expected is not None)
     assert expected is None or expected in err
     assert ("openipu doctor" in err) == ("no front end" in script)
+
+
+def test_a_profile_that_the_script_asked_for_is_named(shell, tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import torch, poptorch\n"
+        "options = poptorch.Options().enableProfiling('own')\n"
+        "poptorch.inferenceModel(torch.nn.Linear(2, 2), options)(torch.ones(1, 2))\n"
+    )
+    err = shell("run", "script.py").stderr
+    (profile,) = tmp_path.glob("own/**/profile.pop")
+    assert f"profile: openipu report {profile.parent.relative_to(tmp_path)} shows it" in err

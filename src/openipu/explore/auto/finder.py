@@ -24,6 +24,7 @@ from openipu.machine import System
 from openipu.plan import Plan, plan_program
 
 _GOOD_PLANS = 3  # fitting plans after which a less promising estimate is not worth a plan
+_PLANS_AFTER_FIT = 32  # after which the best so far is taken, whatever else promises more
 _HOPE = 0.97  # estimates may be too high: a plan that does not fit costs seconds, one that is not tried is lost
 _CORRECTIONS = 4  # plans of one scheme, each with a better estimate than the one before
 
@@ -68,6 +69,7 @@ class Finder:
         self.seconds, self.most_plans = seconds, most_plans
         self.limit_bytes = float(system.target.usable_tile_bytes)
         self.plans: dict[tuple[Scheme, Layout], Plan] = {}
+        self.plans_before_fit = 0
         self.measured = 0
         self.corrections: dict[Scheme, dict[tuple[int, float], float]] = {scheme: {} for scheme in self.schemes}
         self.corrected: set[Scheme] = set()
@@ -118,7 +120,12 @@ class Finder:
         while waiting:
             waiting.sort(key=lambda candidate: candidate.estimate)
             candidate = waiting.pop()
-            if self._has_fit() and (good >= _GOOD_PLANS or self._promises_less(candidate) or self._is_late()):
+            if self._has_fit() and (
+                good >= _GOOD_PLANS
+                or len(self.plans) - self.plans_before_fit >= _PLANS_AFTER_FIT
+                or self._promises_less(candidate)
+                or self._is_late()
+            ):
                 return
             if len(self.plans) >= self.most_plans:
                 return
@@ -227,6 +234,8 @@ class Finder:
             with lay_out(self.program, self.chain, layout):
                 self.plans[key] = plan_program(self.program, self.system, make_options(self.options, layout, scheme))
             found = _Found(scheme, layout, self.plans[key])
+            if not self._has_fit():
+                self.plans_before_fit = len(self.plans)
             if self.best is None or found.rank > self.best.rank:
                 self.best = found
         return self.plans[key]

@@ -1,10 +1,16 @@
 """The virtual pod: IPUs that programs attach to, and that the operator's tools show. Free of torch."""
 
 from openipu.pod.attachment import Attachment, Lease
-from openipu.pod.description import Partition, PodDescription, read_fabric_file, read_pod_file, write_pod_file
+from openipu.pod.description import (
+    FABRIC_VARIABLE,
+    Partition,
+    PodDescription,
+    read_fabric_file,
+    read_pod_file,
+    write_pod_file,
+)
 from openipu.pod.inventory import Ipu, describe_attributes, list_ipus
 from openipu.pod.location import (
-    FABRIC_VARIABLE,
     PARTITION_VARIABLE,
     POD_VARIABLE,
     STATE_VARIABLE,

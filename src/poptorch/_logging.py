@@ -65,6 +65,8 @@ class _StreamHandler(logging.Handler):
         named = isinstance(self._destination, str)
         print(self.format(record), file=getattr(sys, self._destination) if named else self._destination, flush=True)
         for handler in logging.getLogger().handlers:
+            if handler in logger.handlers:  # it was put there as well, by pytest for example
+                continue
             if record.levelno >= handler.level and not (named and _is_console(handler)):
                 handler.handle(record)
 

@@ -67,6 +67,8 @@ class _StreamHandler(logging.Handler):
         stream: TextIO = getattr(sys, destination) if isinstance(destination, str) else destination
         print(self.format(record), file=stream, flush=True)
         for handler in logging.getLogger().handlers:
+            if handler in logger.handlers:  # it was put there as well, by pytest for example
+                continue
             if record.levelno >= handler.level and not (named and _is_console(handler)):
                 handler.handle(record)
 

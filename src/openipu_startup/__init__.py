@@ -24,7 +24,7 @@ EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:f
 def install() -> None:
     """Wait for the modules of `EXTENSIONS` from now on; a second call changes nothing."""
     if not is_installed():
-        sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]  # the protocol wants `loader`, which importlib does not
+        sys.meta_path.insert(0, _Finder())
 
 
 def is_installed() -> bool:

@@ -61,7 +61,7 @@ def one_at_a_time(method: Callable[Concatenate[Owner, Given], Answer]) -> Callab
     """Let one thread at a time into an executor."""
 
     @wraps(method)
-    def enter(self: Owner, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+    def enter(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
         with self._lock:
             return method(self, *args, **kwargs)
 
@@ -72,7 +72,7 @@ def with_device(method: Callable[Concatenate[Owner, Given], Answer]) -> Callable
     """As `one_at_a_time`, and nothing runs meanwhile."""
 
     @wraps(method)
-    def enter(self: Owner, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+    def enter(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
         with self._lock, self._device_lock:
             return method(self, *args, **kwargs)
 

@@ -89,7 +89,7 @@ class _SyncedTensor:
         with owner.hold_device():
             owner.copyWeightsToHostIfNeeded()
             synced = type(self)
-            self.__class__ = getattr(synced, "_poptorch_plain", synced)  # type: ignore[assignment]
+            self.__class__ = getattr(synced, "_poptorch_plain", synced)
             try:
                 return getattr(self, method)(*arguments)
             finally:

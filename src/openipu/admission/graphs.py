@@ -8,7 +8,7 @@ with what the file declares, so that planning and running see no shape that is a
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -164,7 +164,7 @@ class _Walk:
     def _take_item(self, node: fx.Node) -> None:
         source, index = (*node.args, None, None)[:2]
         value = self._values.get(source) if isinstance(source, fx.Node) else None
-        if node.kwargs or len(node.args) != 2 or not isinstance(value, tuple):
+        if node.kwargs or len(node.args) != 2 or not isinstance(source, fx.Node) or not isinstance(value, tuple):
             refuse(node, "an item is taken of what is not several tensors")
         if type(index) is not int or not 0 <= index < len(value):
             refuse(node, f"there are {len(value)} results, and number {index!r} is taken")
@@ -176,7 +176,8 @@ class _Walk:
         self._ledger.share(node, source, index)
 
     def _take_operator(self, node: fx.Node) -> None:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), self._read)
+        read: Callable[[fx.Node], Any] = self._read
+        args, kwargs = fx.map_arg((node.args, node.kwargs), read)
         declared = node.meta.get("val")
         pieces = len(declared) if isinstance(declared, list | tuple) else 1
         found = self._checker.infer(node, args, kwargs, pieces)

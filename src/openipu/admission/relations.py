@@ -92,6 +92,13 @@ def check_relations(node: fx.Node, arguments: Arguments) -> None:
         refuse(node, problem[1], problem[0])
 
 
+def _infer_shape(operator: torch._ops.OpOverload, given: list[Any]) -> tuple[int, ...]:
+    """The shape of an operator's one result."""
+    (found,) = infer_results(operator, given, {}).results
+    assert found is not None
+    return found.shape
+
+
 def _find_problem(name: str, arguments: Arguments) -> Problem:
     forward, rule = _FORWARDS.get(name), _RULES.get(name)
     problem = _find_empty(arguments) if any(word in name for word in _WINDOWED) else None
@@ -104,8 +111,7 @@ def _find_problem(name: str, arguments: Arguments) -> Problem:
     elif name in _CUTS:
         gradient, sizes, *rest = arguments.values()
         whole = Geometry.read(torch.empty(sizes, dtype=gradient.dtype, device="meta"))
-        (found,) = infer_results(_CUTS[name], [whole, *rest], {}).results
-        problem = _compare(arguments, (next(iter(arguments)),), [found.shape])
+        problem = _compare(arguments, (next(iter(arguments)),), [_infer_shape(_CUTS[name], [whole, *rest])])
     if problem is None and rule is not None:
         problem = rule(arguments)
     if problem is None and "upsample" in name:
@@ -149,7 +155,7 @@ def _check_functional_batch_norm(arguments: Arguments) -> Problem:
 
 def _check_batch_norm_backward(arguments: Arguments) -> Problem:
     source = arguments["input"]
-    saved = ("save_mean", "save_invstd")
+    saved: tuple[str, ...] = ("save_mean", "save_invstd")
     if not arguments["train"]:  # then the running ones are read, and forward saved nothing
         empty = all(getattr(arguments[name], "shape", ()) == (0,) for name in saved)
         if arguments["running_mean"] is None or arguments["running_var"] is None:
@@ -242,8 +248,7 @@ def _check_adaptive_pool_backward(dims: int) -> Callable[[Arguments], Problem]:
 
     def check(arguments: Arguments) -> Problem:
         gradient, source = arguments["grad_output"], arguments["self"]
-        (found,) = infer_results(forward, [source, list(gradient.shape[-dims:])], {}).results
-        return _compare(arguments, _GRADIENT, [found.shape])
+        return _compare(arguments, _GRADIENT, [_infer_shape(forward, [source, list(gradient.shape[-dims:])])])
 
     return check
 

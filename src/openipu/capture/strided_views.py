@@ -30,7 +30,7 @@ def flatten_strided_views(graph: fx.Graph) -> None:
 
 
 def _flatten(graph: fx.Graph, node: fx.Node) -> None:
-    given = {
+    given: dict[str, Any] = {
         argument.name: value
         for argument, value in zip(node.target._schema.arguments, node.args, strict=False)  # type: ignore[union-attr]
     } | dict(node.kwargs)
@@ -44,7 +44,7 @@ def _flatten(graph: fx.Graph, node: fx.Node) -> None:
         memory = kept.meta["val"]
         if not is_dense(memory) or offset < 0 or (node.target is _WRITES and kept is not source):
             raise refuse_strided_view(list(shown.shape), list(shown.stride()), note_of(node).line)
-        order = sorted(range(memory.dim()), key=memory.stride, reverse=True)
+        order = sorted(range(memory.dim()), key=lambda dimension: memory.stride(dimension), reverse=True)
         turned = _add(graph, node, aten.permute.default, kept, order) if order != sorted(order) else kept
         row = _add(graph, node, aten.view.default, turned, [memory.numel()]) if memory.dim() != 1 else turned
         if node.target in _READS:

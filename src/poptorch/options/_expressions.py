@@ -127,7 +127,8 @@ def _check_callable(function: Any) -> Callable[..., Any]:
     name = getattr(function, "__name__", "")
     if not callable(function) or not _is_settings(owner) or name in _FORBIDDEN:
         raise ExpressionError(f"{name or function!r} is not a setter.")
-    return function
+    setter: Callable[..., Any] = function
+    return setter
 
 
 def _check_number(value: Any) -> Any:

@@ -200,3 +200,19 @@ def test_every_exported_name_is_there() -> None:
         assert getattr(optimum.graphcore, name) is not None, name
     with pytest.raises(AttributeError, match="no attribute 'IPUNothing'"):
         optimum.graphcore.IPUNothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[" * 9999, "Expected `object`"),
+        (b'{"seed": ' + b"[" * 9999, "nested too deeply"),
+        (b'{"seed": NaN}', "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b" " * (2 << 20), "bytes, and at most"),
+    ],
+)
+def test_a_file_that_holds_no_configuration_is_one_error(content, problem, tmp_path):
+    (tmp_path / "ipu_config.json").write_bytes(content)
+    with pytest.raises(OSError, match=rf"The configuration .*ipu_config\.json .*{problem}.*save_pretrained"):
+        IPUConfig.from_pretrained(tmp_path)

@@ -36,7 +36,7 @@ def _flatten(graph: fx.Graph, node: fx.Node) -> None:
     } | dict(node.kwargs)
     source = given["self"]
     shown = source.meta["val"]
-    place = [given["size"], given["stride"]]
+    size, stride = given["size"], given["stride"]
     offset = given.get("storage_offset")
     offset = (shown.storage_offset() if offset is None else offset) - shown.storage_offset()
     with graph.inserting_before(node):
@@ -47,16 +47,16 @@ def _flatten(graph: fx.Graph, node: fx.Node) -> None:
         order = sorted(range(memory.dim()), key=lambda dimension: memory.stride(dimension), reverse=True)
         turned = _add(graph, node, aten.permute.default, kept, order) if order != sorted(order) else kept
         row = _add(graph, node, aten.view.default, turned, [memory.numel()]) if memory.dim() != 1 else turned
+        _check_reach(row, size, stride, offset, node)
         if node.target in _READS:
-            _check_reach(row, *place, offset, node)
-            node.args, node.kwargs = (row, *place, offset), {}
+            node.args, node.kwargs = (row, size, stride, offset), {}
             return
-        _check_reach(row, *place, offset, node)
-        written = _add(graph, node, _WRITES, row, given["src"], *place, offset)
+        written = _add(graph, node, _WRITES, row, given["src"], size, stride, offset)
         # Back to the shape of the source: the node itself is the last of these, because others know it.
         back = _add(graph, node, aten.view.default, written, list(turned.meta["val"].shape))
     node.target, node.kwargs = aten.permute.default, {}
-    node.args = (back, sorted(range(len(order)), key=order.__getitem__))
+    positions = {dimension: place for place, dimension in enumerate(order)}
+    node.args = (back, [positions[dimension] for dimension in range(len(order))])
 
 
 def _drop_repeated(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node:

@@ -30,7 +30,7 @@ def refresh_layouts(graph: fx.Graph, changed: set[fx.Node]) -> None:
                 continue
             before = node.meta.get("val")
             if node.target is operator.getitem:
-                node.meta["val"] = node.args[0].meta["val"][node.args[1]]  # type: ignore[union-attr, index]
+                node.meta["val"] = node.args[0].meta["val"][node.args[1]]
             elif isinstance(node.target, OpOverload) and node.target.namespace == "aten":
                 node.meta["val"] = _compute(graph, node)
             if _differ(before, node.meta.get("val")):

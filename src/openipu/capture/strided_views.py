@@ -30,13 +30,13 @@ def flatten_strided_views(graph: fx.Graph) -> None:
 
 
 def _flatten(graph: fx.Graph, node: fx.Node) -> None:
-    given = {
+    given: dict[str, Any] = {
         argument.name: value
         for argument, value in zip(node.target._schema.arguments, node.args, strict=False)  # type: ignore[union-attr]
     } | dict(node.kwargs)
-    source = given["self"]
+    source: fx.Node = given["self"]
     shown = source.meta["val"]
-    place = [given["size"], given["stride"]]
+    size, stride = given["size"], given["stride"]
     offset = given.get("storage_offset")
     offset = (shown.storage_offset() if offset is None else offset) - shown.storage_offset()
     with graph.inserting_before(node):
@@ -47,16 +47,15 @@ def _flatten(graph: fx.Graph, node: fx.Node) -> None:
         order = sorted(range(memory.dim()), key=memory.stride, reverse=True)
         turned = _add(graph, node, aten.permute.default, kept, order) if order != sorted(order) else kept
         row = _add(graph, node, aten.view.default, turned, [memory.numel()]) if memory.dim() != 1 else turned
+        _check_reach(row, size, stride, offset, node)
         if node.target in _READS:
-            _check_reach(row, *place, offset, node)
-            node.args, node.kwargs = (row, *place, offset), {}
+            node.args, node.kwargs = (row, size, stride, offset), {}
             return
-        _check_reach(row, *place, offset, node)
-        written = _add(graph, node, _WRITES, row, given["src"], *place, offset)
+        written = _add(graph, node, _WRITES, row, given["src"], size, stride, offset)
         # Back to the shape of the source: the node itself is the last of these, because others know it.
         back = _add(graph, node, aten.view.default, written, list(turned.meta["val"].shape))
     node.target, node.kwargs = aten.permute.default, {}
-    node.args = (back, sorted(range(len(order)), key=order.__getitem__))
+    node.args = (back, [order.index(dimension) for dimension in range(len(order))])
 
 
 def _drop_repeated(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node:

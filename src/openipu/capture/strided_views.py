@@ -34,7 +34,7 @@ def _flatten(graph: fx.Graph, node: fx.Node) -> None:
         argument.name: value
         for argument, value in zip(node.target._schema.arguments, node.args, strict=False)  # type: ignore[union-attr]
     } | dict(node.kwargs)
-    source = given["self"]
+    source: fx.Node = given["self"]
     shown = source.meta["val"]
     size, stride = given["size"], given["stride"]
     offset = given.get("storage_offset")
@@ -55,8 +55,7 @@ def _flatten(graph: fx.Graph, node: fx.Node) -> None:
         # Back to the shape of the source: the node itself is the last of these, because others know it.
         back = _add(graph, node, aten.view.default, written, list(turned.meta["val"].shape))
     node.target, node.kwargs = aten.permute.default, {}
-    positions = {dimension: place for place, dimension in enumerate(order)}
-    node.args = (back, [positions[dimension] for dimension in range(len(order))])
+    node.args = (back, [order.index(dimension) for dimension in range(len(order))])
 
 
 def _drop_repeated(graph: fx.Graph, node: fx.Node, source: fx.Node) -> fx.Node:

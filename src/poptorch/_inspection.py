@@ -28,6 +28,11 @@ class Inspection:
     _optimizer: DeviceOptimizer | None
     _result: RunResult | None  # of the last call, without its outputs
 
+    @property
+    def _executable(self) -> Compiled | None:
+        """None before compilation and after `destroy`: applications ask for it where PopTorch kept its own."""
+        return self._compiled
+
     def getTensorNames(self) -> list[str]:
         """Tensors that `Options.anchorTensor` can read back, and those of the optimizer."""
         assert self._compiled is not None, "Model must be compiled before calling getTensorNames"

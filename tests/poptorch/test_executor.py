@@ -45,9 +45,11 @@ def test_attributes_fall_through_to_the_users_model():
 def test_compile_does_not_run_and_is_done_once(caplog):
     executor = poptorch.inferenceModel(Greeter(), quiet())
     assert not executor.isCompiled()
+    assert executor._executable is None  # applications ask for it, as they did of the original
     assert not executor.isAttachedToDevice()
     executor.compile(torch.ones(1, 2))
     assert executor.isCompiled()
+    assert executor._executable is not None
     executor.compile(torch.ones(1, 2))
     assert "Call to compile() ignored: the executable is already compiled" in caplog.text
 

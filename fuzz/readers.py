@@ -85,7 +85,7 @@ def read_trace_variable(path: Path) -> None:
 
 
 def read_engine_variable(path: Path) -> None:
-    from openipu.engine_options import read_engine_environment
+    from openipu.environment.engine_options import read_engine_environment
 
     read_engine_environment({"POPLAR_ENGINE_OPTIONS": _read_variable(path)})
 
@@ -107,7 +107,7 @@ def read_attachment(path: Path) -> None:
 
 
 def read_figures(path: Path) -> None:
-    from openipu.explore.validation.rows import read_rows
+    from openipu.validation.figures.rows import read_rows
 
     read_rows(path)
 
@@ -145,6 +145,6 @@ def read_options(path: Path) -> None:
 
 def read_executable(path: Path) -> None:
     """As `loadExecutable`, up to the graphs, which are compiled only for a model of the same signature."""
-    from poptorch._export import read_program
+    from poptorch._files.export import read_program
 
     read_program(str(path)).read_graphs()

@@ -22,10 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from openipu.explore.validation import FigureRow, find_system, predict_row, read_rows, score_answer
-from openipu.explore.validation.micro.matmul import count_convolution_flops, read_convolution
-from openipu.explore.validation.micro.programs import sums_in_half
-from openipu.explore.validation.topics import (
+from openipu.machine import Target
+from openipu.ops.cost import CostContext, OpCost, StepKind
+from openipu.ops.linear import Convolution, cost_convolution, cost_matmul
+from openipu.ops.phases import count_exchange_phases, total_cycles
+from openipu.validation.figures import FigureRow, find_system, predict_row, read_rows, score_answer
+from openipu.validation.figures.micro.matmul import count_convolution_flops, read_convolution
+from openipu.validation.figures.micro.programs import sums_in_half
+from openipu.validation.figures.topics import (
     ALL,
     DENSE_CONVOLUTION,
     DENSE_MATMUL,
@@ -33,10 +37,6 @@ from openipu.explore.validation.topics import (
     Topic,
     find_topic,
 )
-from openipu.machine import Target
-from openipu.ops.cost import CostContext, OpCost, StepKind
-from openipu.ops.linear import Convolution, cost_convolution, cost_matmul
-from openipu.ops.phases import count_exchange_phases, total_cycles
 
 ROUNDS = 3
 Price = Callable[[FigureRow, Target], OpCost]
@@ -226,7 +226,7 @@ def _is_doubtful(row: FigureRow, ran: set[tuple[str, int]], networks: set[tuple[
 
 
 def _find_peak(row: FigureRow) -> float:
-    from openipu.explore.validation.micro.matmul import plan_row_convolution
+    from openipu.validation.figures.micro.matmul import plan_row_convolution
 
     return float(plan_row_convolution(row).peak_bytes)
 

@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from poptorch._args_parser import prepare_types
-from poptorch._inputs import _refuse_hidden_tensors
+from poptorch._calls.inputs import _refuse_hidden_tensors
 
 _TENSOR, _NUMBER, _OTHER = "tensor", "number", "other"
 

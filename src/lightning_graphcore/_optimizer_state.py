@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from poptorch._optimizer_state import StateKeeper
+from poptorch._optimizer.state import StateKeeper
 
 _STEP = "step"
 

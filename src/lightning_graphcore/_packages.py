@@ -95,6 +95,6 @@ def choose_package() -> Package:
     for root in ROOTS:
         if is_installed(root):
             return open_package(root)
-    from openipu.extras import explain_missing
+    from openipu.environment.extras import explain_missing
 
     raise explain_missing(ModuleNotFoundError(name=ROOTS[0]), "lightning_graphcore", "lightning")

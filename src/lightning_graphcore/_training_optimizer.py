@@ -12,7 +12,7 @@ import torch
 
 from lightning_graphcore.precision import Clipping
 from openipu.graph import OptimizerSpec
-from poptorch._device_optimizer import DeviceOptimizer
+from poptorch._optimizer.device import DeviceOptimizer
 
 
 class TrainingOptimizer(DeviceOptimizer):

@@ -19,8 +19,8 @@ from openipu.cli.parser import HelpText
 from openipu.errors import OptionError
 from openipu.files.documents import read_json
 from openipu.files.origin import Origin
+from openipu.files.saving import save_text
 from openipu.files.values import convert
-from openipu.saving import save_text
 from poprun.remote import DEFAULT_SHELL, SHELL_VARIABLE
 
 NO_EFFECT = {

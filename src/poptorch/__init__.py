@@ -8,7 +8,7 @@ import os
 from typing import Any, NoReturn
 
 from openipu.capture import register_internal_directory
-from openipu.log_levels import apply_log_levels
+from openipu.environment.log_levels import apply_log_levels
 from openipu.trace import start_tracing
 from poptorch import _impl as _impl
 from poptorch import enums, optim, options, poptorch_core, profiling, strategies, testing

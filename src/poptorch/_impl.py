@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from openipu.capture import is_capturing
-from poptorch._weights import restore_wrapping, set_wrapping_aside
+from poptorch._weights.wrapping import restore_wrapping, set_wrapping_aside
 
 __all__ = ["_restoreWrapperIfNecessary", "isDispatchTracing", "rewrapModelIfNecessary", "unwrapModelIfNecessary"]
 

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TextIO
 
-from openipu.log_levels import open_destination
+from openipu.environment.log_levels import open_destination
 
 TRACE = 5  # below logging.DEBUG
 OFF = logging.CRITICAL + 10

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import os
 
+from openipu.history import log
 from openipu.machine import SYSTEM_VARIABLE, System, resolve_system
 from openipu.pod import find_pod
-from openipu.session_log import log
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options
 

@@ -22,26 +22,26 @@ from openipu.run import RunResult
 from openipu.trace import COMPILE, RUN, TRANSFER, WAIT, is_tracing, mark_past, span
 from poptorch import _hooks
 from poptorch._args_parser import prepare_types
-from poptorch._binding import BoundInputs, bind_inputs, match_inputs, read_signature
-from poptorch._blocks import resolve_blocks
-from poptorch._device_optimizer import DeviceOptimizer
-from poptorch._device_weights import DeviceWeights
+from poptorch._calls.binding import BoundInputs, bind_inputs, match_inputs, read_signature
+from poptorch._calls.inputs import InputReader, make_synthetic, return_changed_inputs
+from poptorch._calls.outputs import build_outputs
 from poptorch._devices import announce_device, attach, count_ipus, release
-from poptorch._executable_cache import choose_cache_directory, share_compilation
-from poptorch._graph_text import export_program, log_program
-from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs
-from poptorch._inspection import Inspection
+from poptorch._files.executable_cache import choose_cache_directory, share_compilation
+from poptorch._files.saving import Saving
+from poptorch._insight.graph_text import export_program, log_program
+from poptorch._insight.inspection import Inspection
+from poptorch._insight.misfit import advise_misfit
 from poptorch._locking import one_at_a_time, with_device
 from poptorch._logging import logger
-from poptorch._loss_scaling import FINAL_NAME, collect_scales, read_control
-from poptorch._misfit import advise_misfit
 from poptorch._modelled_system import choose_modelled_system
-from poptorch._outputs import build_outputs
-from poptorch._placement import count_ipus_per_replica, settle_program
-from poptorch._replica_grouping import ReplicaGroupings, show_one_group
-from poptorch._saving import Saving
-from poptorch._transfers import Transfers
-from poptorch._weights import is_wrapped, unwrap_model, wrap_model
+from poptorch._optimizer.device import DeviceOptimizer
+from poptorch._optimizer.loss_scaling import FINAL_NAME, collect_scales, read_control
+from poptorch._placement.blocks import resolve_blocks
+from poptorch._placement.checks import count_ipus_per_replica, settle_program
+from poptorch._placement.replica_grouping import ReplicaGroupings, show_one_group
+from poptorch._weights.device import DeviceWeights
+from poptorch._weights.transfers import Transfers
+from poptorch._weights.wrapping import is_wrapped, unwrap_model, wrap_model
 from poptorch.annotations import module_repr
 from poptorch.enums import CommGroupType, ConnectionType, VariableRetrievalMode
 from poptorch.errors import createPoptorchError, translate_errors

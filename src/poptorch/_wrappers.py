@@ -11,9 +11,9 @@ import torch
 from openipu.capture import hold_models
 from openipu.errors import ArchiveError
 from poptorch import optim
-from poptorch._export import read_program, unpickle_objects
+from poptorch._files.export import read_program, unpickle_objects
 from poptorch._poplar_executor import PoplarExecutor
-from poptorch._weights import ALREADY_WRAPPED, is_wrapped
+from poptorch._weights.wrapping import ALREADY_WRAPPED, is_wrapped
 from poptorch.enums import ConnectionType
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options, choose_output_mode

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 from torch import nn
 
 from openipu.capture import is_capturing, set_block
-from poptorch._blocks import find_resolver
+from poptorch._placement.blocks import find_resolver
 from poptorch.errors import createPoptorchError
 
 Arguments = ParamSpec("Arguments")

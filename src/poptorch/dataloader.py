@@ -16,10 +16,10 @@ from torch.utils.data import IterableDataset
 
 from openipu.trace import DATA, is_tracing, trace_iterator
 from poptorch._args_parser import prepare_types
-from poptorch._async_accessor import AsynchronousDataAccessor
-from poptorch._async_worker import explain_no_batch
+from poptorch._loading.accessor import AsynchronousDataAccessor
+from poptorch._loading.share_sampler import ShareSampler
+from poptorch._loading.worker import explain_no_batch
 from poptorch._logging import logger
-from poptorch._share_sampler import ShareSampler
 from poptorch.enums import DataLoaderMode
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options

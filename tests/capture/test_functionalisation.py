@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import fx, nn
 
-from openipu.capture import rewriting
-from openipu.capture.functional import finish_graph, make_functional
-from openipu.capture.recorder import Recorder
+from openipu.capture.functional.functionalise import finish_graph, make_functional, rewriting
+from openipu.capture.record.recorder import Recorder
 from openipu.graph import Note, OutputKind
 
 # Each writes into its first argument. `x` and `y` are tensors of the pool, of any shapes that broadcast.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from openipu.capture.pointwise import make_pointwise_result
+from openipu.capture.record.pointwise import make_pointwise_result
 
 aten = torch.ops.aten
 

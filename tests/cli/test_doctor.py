@@ -14,7 +14,7 @@ from openipu.cli import checks, front_ends
 from openipu.cli.checks import State
 from openipu.cli.cores import Cores, count_cores
 from openipu.cli.front_ends import FrontEnd
-from openipu.extras import suggest_install
+from openipu.environment.extras import suggest_install
 from openipu.machine import SYSTEM_VARIABLE
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from openipu.extras import explain_missing, suggest_install
+from openipu.environment.extras import explain_missing, suggest_install
 
 
 @pytest.fixture

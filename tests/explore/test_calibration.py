@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from openipu.explore.validation import FigureRow
-from openipu.explore.validation.topics import DENSE_MATMUL
 from openipu.machine import list_targets
+from openipu.validation.figures import FigureRow
+from openipu.validation.figures.topics import DENSE_MATMUL
 
 SCRIPT = Path(__file__).parents[2] / "explore" / "calibrate.py"
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from openipu.explore.validation import (
+from openipu.machine import list_targets, resolve_system
+from openipu.validation.figures import (
     FigureRow,
     Prediction,
     Unmodelled,
@@ -15,7 +16,6 @@ from openipu.explore.validation import (
     score_answer,
     summarise_by_topic,
 )
-from openipu.machine import list_targets, resolve_system
 
 FIGURES = Path(__file__).parents[1] / "data" / "published_figures.csv"
 MK1 = "C2 Mk1 GC2 1.6GHz"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from openipu.errors import OptionError
-from openipu.explore.validation import FigureRow, Prediction, predict_together
-from openipu.explore.validation.parallel import MICRO_ROWS, group_rows
+from openipu.validation.figures import FigureRow, Prediction, predict_together
+from openipu.validation.figures.parallel import MICRO_ROWS, group_rows
 
 
 def make_micro(number):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from openipu.errors import FiguresError, TargetError
-from openipu.explore.validation import find_system, read_rows
-from openipu.explore.validation.rows import FigureRow
+from openipu.validation.figures import find_system, read_rows
+from openipu.validation.figures.rows import FigureRow
 
 HEADER = "id,kind,system,ipus,workload,params,metric,value,unit,source,sdk\n"
 GOOD = (

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from openipu.explore.validation import (
+from openipu.validation.figures import (
     Answer,
     FigureRow,
     Prediction,
@@ -16,8 +16,8 @@ from openipu.explore.validation import (
     summarise_by_source,
     summarise_by_topic,
 )
-from openipu.explore.validation.score import correlate_ranks, rank_values, summarise
-from openipu.explore.validation.topics import (
+from openipu.validation.figures.score import correlate_ranks, rank_values, summarise
+from openipu.validation.figures.topics import (
     COMPILE_TIME,
     DENSE_CONVOLUTION,
     FIT,

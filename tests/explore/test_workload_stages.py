@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from openipu.explore.workloads import ModelSpec, Setup, plan_setup
-from openipu.explore.workloads.layers import Format
-from openipu.explore.workloads.programs import capture_model
-from openipu.explore.workloads.stages import list_units, return_to_start, split_by_cost, split_by_layers
 from openipu.machine import resolve_system
+from openipu.validation.workloads import ModelSpec, Setup, plan_setup
+from openipu.validation.workloads.layers import Format
+from openipu.validation.workloads.programs import capture_model
+from openipu.validation.workloads.stages import list_units, return_to_start, split_by_cost, split_by_layers
 
 DECODER = ModelSpec("decoder", Format.HALF, True, length=16, details=(("d", 64), ("heads", 2), ("layers", 4)))
 
@@ -52,9 +52,9 @@ def test_stages_run_on_ipus_of_their_own():
 
 
 _PLAN_TWENTY_BILLION = """
-from openipu.explore.workloads import ModelSpec, Setup, plan_setup
-from openipu.explore.workloads.layers import Format
-from openipu.explore.workloads.programs import count_parameters
+from openipu.validation.workloads import ModelSpec, Setup, plan_setup
+from openipu.validation.workloads.layers import Format
+from openipu.validation.workloads.programs import count_parameters
 from openipu.machine import resolve_system
 
 sizes = (("d", 6144), ("heads", 64), ("layers", 44), ("rotary", 1), ("vocabulary", 50432))  # GPT-NeoX-20B

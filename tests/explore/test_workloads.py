@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from openipu.errors import FiguresError
-from openipu.explore.validation import FigureRow, Prediction, Unmodelled
-from openipu.explore.workloads import ModelSpec, Setup, build_model, measure_setup, predict_row, recognise_model
-from openipu.explore.workloads.benchmarks import count_samples_to_train
-from openipu.explore.workloads.layers import FLOAT8, Format
-from openipu.explore.workloads.models import BUILDERS
-from openipu.explore.workloads.programs import capture_model
-from openipu.explore.workloads.setups import choose_training, count_per_pack
 from openipu.graph import Phase, Recompute
 from openipu.machine import resolve_system
+from openipu.validation.figures import FigureRow, Prediction, Unmodelled
+from openipu.validation.workloads import ModelSpec, Setup, build_model, measure_setup, predict_row, recognise_model
+from openipu.validation.workloads.benchmarks import count_samples_to_train
+from openipu.validation.workloads.layers import FLOAT8, Format
+from openipu.validation.workloads.models import BUILDERS
+from openipu.validation.workloads.programs import capture_model
+from openipu.validation.workloads.setups import choose_training, count_per_pack
 
 
 def make_row(workload: str, params: str = "{}", *, metric: str = "throughput", unit: str = "samples/s", **more):

@@ -13,7 +13,7 @@ import torch
 import popdist
 import popdist.poptorch
 import poptorch
-from openipu import session_cache
+from openipu.session import cache as session_cache
 
 TOTAL_REPLICAS, ACCUMULATION, STEPS = 8, 2, int(os.environ.get("STEPS", "6"))
 

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 import poptorch
-from poptorch._ring_buffer import END, WHOLE, RingBuffer, Tag
+from poptorch._loading.ring_buffer import END, WHOLE, RingBuffer, Tag
 
 FORK = {"sharing_strategy": poptorch.SharingStrategy.Fork}  # starts at once: nothing is imported anew
 

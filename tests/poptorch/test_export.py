@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import poptorch
-from openipu import session, session_cache
-from openipu.archive import Archive, read_archive, write_archive
+from openipu import session
 from openipu.capture import capture_program
+from openipu.graph.archive import Archive, read_archive, write_archive
+from openipu.session import cache as session_cache
 from openipu.store import open_store
 
 

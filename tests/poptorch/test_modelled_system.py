@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import poptorch
-from openipu.session_log import log
+from openipu.history import log
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import poptorch
-from poptorch._optimizer_values import read_values
+from poptorch._optimizer.values import read_values
 
 OPTIMIZERS = [poptorch.optim.SGD, poptorch.optim.Adam, poptorch.optim.AdamW, poptorch.optim.RMSprop]
 

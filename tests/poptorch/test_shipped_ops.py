@@ -5,7 +5,7 @@ import torch
 
 import openipu
 import poptorch
-from openipu.capture import custom_ops
+from openipu.capture.constructs import custom_ops
 from openipu.graph import Phase
 from openipu.machine import Provenance
 from openipu.ops.cost import Family

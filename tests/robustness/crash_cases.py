@@ -16,12 +16,12 @@ from typing import Protocol
 import torch
 
 import poptorch
-from openipu.archive import Archive, read_archive, write_archive
+from openipu.files.saving import PART_SUFFIX
+from openipu.graph.archive import Archive, read_archive, write_archive
 from openipu.machine import resolve_system
 from openipu.pod import STATE_VARIABLE, find_pod, set_up_pod
 from openipu.pod.description import describe_pod
 from openipu.report import build_profile, read_profile, write_html, write_profile
-from openipu.saving import PART_SUFFIX
 from openipu.store import make_key, open_store
 from openipu.store.directories import HOLD, USE, WRITE, list_entries
 from openipu.store.entry import MANIFEST, read_manifest

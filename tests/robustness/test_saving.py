@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import openipu
-from openipu.saving import PART_SUFFIX, PRIVATE, save_bytes, save_text, sweep_parts, write_aside
+from openipu.files.saving import PART_SUFFIX, PRIVATE, save_bytes, save_text, sweep_parts, write_aside
 
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from openipu.saving import write_aside
+from openipu.files.saving import write_aside
 with write_aside(Path(sys.argv[1])) as part:
     part.write_text("half of i")
     print("writes", flush=True)
@@ -126,4 +126,4 @@ def test_no_other_module_moves_files_into_place_by_itself():
         for path in package.parent.rglob("*.py")
         if by_hand.search(path.read_text(encoding="utf-8"))
     ]
-    assert found == ["openipu/saving.py"]
+    assert found == ["openipu/files/saving.py"]

@@ -10,8 +10,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from openipu.graph import RunOptions
-from openipu.run.accumulation import accumulate_gradients, add_rows, add_rows_in_place
-from openipu.run.micro import draft_micro
+from openipu.run.engines.micro import draft_micro
+from openipu.run.passes.accumulation import accumulate_gradients, add_rows, add_rows_in_place
 
 aten = torch.ops.aten
 WORDS, WIDTH, PADDING = 12, 6, 3
@@ -141,7 +141,7 @@ def test_one_gradient_may_belong_to_several_weights(start_training):
 
 def test_a_value_that_is_read_again_is_not_written_to(build_program):
     from openipu.graph import OutputKind
-    from openipu.run.draft import draft_graph
+    from openipu.run.drafts.draft import draft_graph
 
     def both(gradient, places, other):
         product = other * 2

@@ -16,11 +16,11 @@ from openipu.capture import capture_program, describe_optimizer
 from openipu.errors import InternalError
 from openipu.graph import RECURRENT_OPS, GraphInput, GraphOutput, InputKind, OutputKind, RunOptions, Tap, note_of
 from openipu.run import list_tensors
-from openipu.run.codegen import generate_function
-from openipu.run.draft import Draft
-from openipu.run.drawing import random_bits
+from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.draft import Draft
+from openipu.run.engines.micro import draft_micro
 from openipu.run.folding import NotFoldable, choose_factor, estimate_folded_bytes, estimate_peak_bytes, fold_draft
-from openipu.run.micro import draft_micro
+from openipu.run.passes.seeded_random import random_bits
 
 aten = torch.ops.aten
 

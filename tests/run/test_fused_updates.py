@@ -11,9 +11,9 @@ from torch.optim import SGD, Adam, AdamW, RMSprop
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import RunOptions
 from openipu.run import Executable
-from openipu.run.fused_updates import solve_adam
-from openipu.run.update_functions import build_rule_functions
-from openipu.run.update_rules import plan_update
+from openipu.run.update.functions import build_rule_functions
+from openipu.run.update.fused import solve_adam
+from openipu.run.update.rules import plan_update
 
 FUSED = {
     "Adam": lambda parameters: Adam(parameters, 1e-2),

@@ -12,11 +12,11 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import InputKind, OutputKind, RunOptions
 from openipu.run import Executable
-from openipu.run.draft import draft_graph
-from openipu.run.half_operators import PRODUCTS, WIDENED
-from openipu.run.half_windows import store_windowed_values
-from openipu.run.micro import draft_micro
-from openipu.run.passes import simplify
+from openipu.run.drafts.draft import draft_graph
+from openipu.run.engines.micro import draft_micro
+from openipu.run.half.operators import PRODUCTS, WIDENED
+from openipu.run.half.windows import store_windowed_values
+from openipu.run.passes.simplify import simplify
 
 aten = torch.ops.aten
 

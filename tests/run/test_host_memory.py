@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from openipu.run.host_memory import KEEP_PAGES_VARIABLE, keep_pages, reserve_zeros, touch_pages
+from openipu.run.memory.host_memory import KEEP_PAGES_VARIABLE, keep_pages, reserve_zeros, touch_pages
 
 LARGE = (1 << 8, 1 << 10)  # 1 MiB of float32
 POPULATE = (5, 14)  # the first Linux that lets pages appear on demand
@@ -89,7 +89,7 @@ def test_pages_are_kept_unless_the_user_says_no(fresh_decision, monkeypatch):
 def test_memory_that_is_freed_and_asked_for_again_costs_no_page_faults():
     script = """
 import ctypes, resource, sys
-from openipu.run.host_memory import keep_pages
+from openipu.run.memory.host_memory import keep_pages
 if sys.argv[1] == "keep":
     assert keep_pages()
 library = ctypes.CDLL(None)
@@ -131,7 +131,7 @@ def test_touched_pages_are_resident_and_keep_their_values():
 def test_an_update_of_touched_state_takes_one_page_fault_where_it_would_take_two():
     script = """
 import resource, sys
-from openipu.run.host_memory import reserve_zeros, touch_pages
+from openipu.run.memory.host_memory import reserve_zeros, touch_pages
 import torch
 state = reserve_zeros((8 << 20,), torch.float32)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -153,7 +153,7 @@ def test_nothing_is_touched_that_fills_memory_or_has_no_pages_of_its_own(monkeyp
     tensor = reserve_zeros(LARGE, torch.float32)
     assert touch_pages([torch.zeros(1 << 20)[1:]]) is None
     assert touch_pages([]) is None
-    monkeypatch.setattr("openipu.run.host_memory._read_free_bytes", lambda: 2 * tensor.nbytes - 1)
+    monkeypatch.setattr("openipu.run.memory.host_memory._read_free_bytes", lambda: 2 * tensor.nbytes - 1)
     assert touch_pages([tensor]) is None
 
 
@@ -161,7 +161,7 @@ def test_nothing_is_touched_that_fills_memory_or_has_no_pages_of_its_own(monkeyp
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_what_preparing_needed_is_handed_back():
     script = """
-from openipu.run.host_memory import keep_pages, release_pages
+from openipu.run.memory.host_memory import keep_pages, release_pages
 def read_resident_bytes():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from openipu.run.kernels import max_pool_2d
+from openipu.run.passes.quick_kernels import max_pool_2d
 
 aten = torch.ops.aten
 

@@ -10,7 +10,7 @@ import pytest
 import openipu
 from openipu.graph import HOST_ONLY, OutputMode, Reduction, RunOptions, Tier, describe_options
 from openipu.numerics import Overflow
-from openipu.run.tiers import make_program_key
+from openipu.run.engines.tiers import make_program_key
 from openipu.store.keys import digest_sources
 
 SOURCES = Path(openipu.__file__).parent
@@ -79,7 +79,7 @@ def test_a_name_that_is_no_option_cannot_be_left_out():
 
 def test_all_code_that_can_end_up_in_a_graph_is_in_the_digest():
     script = (
-        "import sys, openipu.run.native.worker, openipu.run.tiers; "
+        "import sys, openipu.run.native.worker, openipu.run.engines.tiers; "
         "print(*(m for m in sys.modules if m.startswith('openipu.')))"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

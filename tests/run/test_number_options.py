@@ -13,7 +13,7 @@ from openipu.errors import ArithmeticFaultError
 from openipu.graph import OutputMode, RunOptions, Tier
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.rounded_updates import plan_rounded_update
+from openipu.run.update.rounded_rules import plan_rounded_update
 
 
 class Layer(torch.nn.Module):
@@ -156,7 +156,7 @@ def test_rules_for_many_weights_round_as_the_captured_update_does(monkeypatch, n
 
     families, found = train_layers()
     assert families
-    monkeypatch.setattr("openipu.run.rounded_updates._find_roundings", lambda draft: None)
+    monkeypatch.setattr("openipu.run.update.rounded_rules._find_roundings", lambda draft: None)
     no_families, expected = train_layers()
     assert not no_families
     # The kernels' float32 results differ in their last bits: few numbers cross the border that chance has set.

@@ -9,11 +9,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from openipu.graph import OutputKind, RunOptions
 from openipu.run import PASSES, Executable
-from openipu.run.aliasing import draws_random_numbers, find_owner, is_pointwise
-from openipu.run.codegen import generate_function
-from openipu.run.draft import Draft, draft_graph
-from openipu.run.fast_calls import FUNCTIONS, METHODS
-from openipu.run.passes import fold_constants, own_outputs, remove_no_operations, share_views, simplify
+from openipu.run.drafts.aliasing import draws_random_numbers, find_owner, is_pointwise
+from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.draft import Draft, draft_graph
+from openipu.run.drafts.fast_calls import FUNCTIONS, METHODS
+from openipu.run.passes.simplify import fold_constants, own_outputs, remove_no_operations, share_views, simplify
 
 aten = torch.ops.aten
 RETURNS = [(OutputKind.OUTPUT, "y")]

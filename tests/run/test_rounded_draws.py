@@ -14,11 +14,11 @@ from openipu.capture import capture_program
 from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.drawing import draw_bits, random_bits
+from openipu.run.half.rounded_draws import fuse_draws, has_kernel, install_kernel, round_by_chance
+from openipu.run.half.rounding import round_half
 from openipu.run.native import NativeBuild, NotCompiledError, prepare_rounding, rounding_kernel, take_over_rounding
 from openipu.run.native.rounding_kernel import write_job
-from openipu.run.rounded_draws import fuse_draws, has_kernel, install_kernel, round_by_chance
-from openipu.run.rounding import round_half
+from openipu.run.passes.seeded_random import draw_bits, random_bits
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
 SHAPES = [(), (1,), (6,), (5, 1), (1, 7), (3, 4, 5), (2, 70000), (300, 301)]

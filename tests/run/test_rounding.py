@@ -12,11 +12,11 @@ import torch.nn.functional as F  # noqa: N812
 from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import InputKind, OutputKind, RunOptions
 from openipu.numerics import FLOAT16, Overflow, Rounding, choose_chunk, multiply_with_half_partials, round_to_format
-from openipu.run.codegen import generate_function
-from openipu.run.draft import draft_graph
-from openipu.run.drawing import expand_bits, random_bits
-from openipu.run.passes import simplify
-from openipu.run.rounding import apply_number_options, expand_rounding, round_half
+from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.draft import draft_graph
+from openipu.run.half.rounding import apply_number_options, expand_rounding, round_half
+from openipu.run.passes.seeded_random import expand_bits, random_bits
+from openipu.run.passes.simplify import simplify
 
 STOCHASTIC = RunOptions(stochastic_rounding=True)
 SATURATING = RunOptions(half_overflow=Overflow.SATURATE)

@@ -6,8 +6,8 @@ from torch import nn
 from torch.optim import SGD, AdamW
 
 from openipu.capture import capture_program, describe_optimizer
-from openipu.run.update_groups import group_alike
-from openipu.run.update_rules import plan_update
+from openipu.run.update.groups import group_alike
+from openipu.run.update.rules import plan_update
 
 
 class Tower(nn.Module):

@@ -9,11 +9,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import RunOptions
-from openipu.run import buckets
-from openipu.run.contraction import contract_arithmetic
-from openipu.run.in_place import write_results
-from openipu.run.update_functions import build_rule_functions
-from openipu.run.update_rules import plan_update
+from openipu.run.update import buckets
+from openipu.run.update.contraction import contract_arithmetic
+from openipu.run.update.functions import build_rule_functions
+from openipu.run.update.in_place import write_results
+from openipu.run.update.rules import plan_update
 
 aten = torch.ops.aten
 
@@ -154,7 +154,7 @@ def test_swapped_values_do_not_overwrite_each_other():
 
 def _with_out_overloads(graph: fx.Graph) -> fx.Graph:
     """Generated code calls torch's functions, which take `out`; the interpreter needs the same ones."""
-    from openipu.run.fast_calls import FUNCTIONS
+    from openipu.run.drafts.fast_calls import FUNCTIONS
 
     for node in graph.nodes:
         node.target = FUNCTIONS.get(node.target, node.target)

@@ -11,7 +11,7 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import InputKind, RunOptions, Tier
 from openipu.run import Executable
-from openipu.run.micro import draft_micro
+from openipu.run.engines.micro import draft_micro
 
 aten = torch.ops.aten
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from openipu import session_cache
 from openipu.capture import capture_program, describe_optimizer
 from openipu.errors import ArchiveError
 from openipu.graph import NOTE, RunOptions, Tier
@@ -16,7 +15,8 @@ from openipu.machine import resolve_system
 from openipu.plan import plan_program
 from openipu.plan.deferred import FIGURES_VERSION, DeferredPlan, dump_figures, load_figures
 from openipu.report import build_profile, summarise
-from openipu.session_cache import PLAN_PART, key_program, plan_once
+from openipu.session import cache as session_cache
+from openipu.session.cache import PLAN_PART, key_program, plan_once
 from openipu.store import open_store
 
 SYSTEM = resolve_system("bow-2000")

@@ -12,8 +12,8 @@ from torch import nn
 
 import poptorch
 from openipu.capture.lines import find_user_line
+from openipu.history import CompiledProgram, SessionLog, log
 from openipu.plan import Plan
-from openipu.session_log import CompiledProgram, SessionLog, log
 
 WARM_UP, CYCLES = 3, 8
 

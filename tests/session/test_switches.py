@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import poptorch
-from openipu.engine_options import read_engine_options
+from openipu.environment.engine_options import read_engine_options
+from openipu.environment.log_levels import LOGGERS, TRACE, apply_log_levels
 from openipu.errors import OptionError
-from openipu.log_levels import LOGGERS, TRACE, apply_log_levels
 
 
 def read(environment, **given):

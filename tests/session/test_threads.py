@@ -7,7 +7,7 @@ import torch
 
 from openipu import session
 from openipu.graph import RunOptions
-from openipu.session_log import log
+from openipu.history import log
 
 
 @pytest.fixture

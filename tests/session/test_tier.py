@@ -4,8 +4,8 @@ import pytest
 
 from openipu.errors import OptionError
 from openipu.graph import RunOptions, Tier
+from openipu.history import log
 from openipu.session import TIER_VARIABLE, choose_tier
-from openipu.session_log import log
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from openipu.capture.pointwise import make_pointwise_result
+from openipu.capture.record.pointwise import make_pointwise_result
 
 META = torch.device("meta")
 

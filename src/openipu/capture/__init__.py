@@ -8,13 +8,16 @@ from openipu.capture.active import (
     restore_block,
     set_block,
 )
-from openipu.capture.calls import call_in_graph
-from openipu.capture.custom_ops import call_custom_op, find_custom_op, register_custom_op
+from openipu.capture.constructs.calls import call_in_graph
+from openipu.capture.constructs.custom_ops import call_custom_op, find_custom_op, register_custom_op
+from openipu.capture.constructs.host_calls import call_host
+from openipu.capture.constructs.scopes import attach_attributes, group_convolutions, pop_name_scope, push_name_scope
+from openipu.capture.constructs.streams import mark_stream
+from openipu.capture.constructs.subgraphs import capture_branches, capture_loop
 from openipu.capture.failures import DynamicShapeError
-from openipu.capture.host_calls import call_host
 from openipu.capture.lines import register_internal_directory
-from openipu.capture.notes import BlockPlace
-from openipu.capture.optimizers import (
+from openipu.capture.model.twins import list_tensors
+from openipu.capture.optimizer.structure import (
     compute_hyper_parameters,
     describe_groups,
     describe_optimizer,
@@ -24,10 +27,7 @@ from openipu.capture.optimizers import (
     read_hyper_parameters,
 )
 from openipu.capture.program import capture_program, hold_models
-from openipu.capture.scopes import attach_attributes, group_convolutions, pop_name_scope, push_name_scope
-from openipu.capture.streams import mark_stream
-from openipu.capture.subgraphs import capture_branches, capture_loop
-from openipu.capture.twins import list_tensors
+from openipu.capture.record.notes import BlockPlace
 
 __all__ = [
     "BlockPlace",

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.capture.notes import BlockPlace, NoteKeeper
-from openipu.capture.recorder import Recorder
-from openipu.capture.torch_private import OpOverload
-from openipu.capture.twins import ModelTwins
+from openipu.capture.model.twins import ModelTwins
+from openipu.capture.record.notes import BlockPlace, NoteKeeper
+from openipu.capture.record.recorder import Recorder
+from openipu.capture.record.torch_private import OpOverload
 from openipu.errors import OptionError
 from openipu.graph import NOTE, note_of
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from openipu.capture.active import find_active, set_active
-from openipu.capture.torch_private import bypass_function_modes, pause_recording
+from openipu.capture.record.torch_private import bypass_function_modes, pause_recording
 from openipu.errors import InputError
 
 Tensors = Sequence[torch.Tensor]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from openipu.capture.lines import find_user_line, quote_line
-from openipu.capture.torch_private import DynamicOutputShapeException
+from openipu.capture.record.torch_private import DynamicOutputShapeException
 from openipu.errors import CaptureError
 from openipu.graph import SourceLine
 

@@ -15,16 +15,18 @@ import torch
 from torch import fx, nn
 
 from openipu.capture.active import ActiveCapture, is_capturing, set_active
-from openipu.capture.arguments import ArgumentTwins, make_argument_twins
-from openipu.capture.functional import finish_graph, make_functional
-from openipu.capture.losses import choose_loss, describe_untrained
-from openipu.capture.modes import IpuMode
-from openipu.capture.notes import NoteKeeper
-from openipu.capture.optimizers import LOSS_SCALING, list_hyper_parameters
-from openipu.capture.recorder import META, Recorder, SavedValue
-from openipu.capture.results import Result, Trace, collect_results
-from openipu.capture.streams import check_streams
-from openipu.capture.torch_private import (
+from openipu.capture.constructs.losses import choose_loss, describe_untrained
+from openipu.capture.constructs.streams import check_streams
+from openipu.capture.functional.functionalise import finish_graph, make_functional
+from openipu.capture.model.arguments import ArgumentTwins, make_argument_twins
+from openipu.capture.model.results import Result, Trace, collect_results
+from openipu.capture.model.twins import ModelTwins
+from openipu.capture.optimizer.structure import LOSS_SCALING, list_hyper_parameters
+from openipu.capture.optimizer.update_graph import CapturedUpdate, TrainedParameter, capture_update
+from openipu.capture.record.modes import IpuMode
+from openipu.capture.record.notes import NoteKeeper
+from openipu.capture.record.recorder import META, Recorder, SavedValue
+from openipu.capture.record.torch_private import (
     keep_saved_values,
     pose_as_compiling,
     provide_ipu_device_module,
@@ -34,8 +36,6 @@ from openipu.capture.torch_private import (
     skip_distribution_checks,
     skip_mask_detection,
 )
-from openipu.capture.twins import ModelTwins
-from openipu.capture.updates import CapturedUpdate, TrainedParameter, capture_update
 from openipu.errors import CaptureError, LossError, OptionError
 from openipu.graph import (
     NOTE,

@@ -17,8 +17,8 @@ import openipu_startup
 from openipu import __version__
 from openipu.cli.cores import Cores, count_cores
 from openipu.cli.front_ends import probe_front_ends
+from openipu.environment.extras import suggest_install
 from openipu.errors import OpenIpuError
-from openipu.extras import suggest_install
 from openipu.machine import DEFAULT_SYSTEM, SYSTEM_VARIABLE, resolve_system
 from openipu.store import DIRECTORY_VARIABLE, choose_directory, explain_exposure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from openipu.extras import suggest_install
+from openipu.environment.extras import suggest_install
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from rich.markup import escape
 
 from openipu.cli.terminal import open_console, shorten_place
 from openipu.errors import OpenIpuError
+from openipu.history import CompiledProgram, SessionLog
 from openipu.report import read_profile, write_html
 from openipu.report.summary import KIND_ORDER
 from openipu.report.units import format_bytes, format_bytes_of, format_cycles, format_rate, format_seconds, format_share
-from openipu.session_log import CompiledProgram, SessionLog
 
 REPORT_NAME = "report.html"
 TRACE_PAGE_NAME = "system.html"

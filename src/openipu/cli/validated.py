@@ -15,9 +15,9 @@ from rich.markup import escape
 
 from openipu.cli.terminal import make_table, open_console, print_json
 from openipu.errors import OptionError
-from openipu.explore.validation import Score, Summary, Unmodelled, summarise_by_source, summarise_by_topic
-from openipu.explore.validation.score import summarise
-from openipu.saving import save_text
+from openipu.files.saving import save_text
+from openipu.validation.figures import Score, Summary, Unmodelled, summarise_by_source, summarise_by_topic
+from openipu.validation.figures.score import summarise
 
 
 def write_document(document: Mapping[str, Any], target: str) -> None:

@@ -18,8 +18,8 @@ import msgspec
 from openipu.errors import PodError, TargetError
 from openipu.files.documents import read_json, read_toml
 from openipu.files.origin import Origin
+from openipu.files.saving import save_text
 from openipu.machine import System, resolve_system
-from openipu.saving import save_text
 
 FABRIC_VARIABLE = "IPUOF_CONFIG_PATH"
 

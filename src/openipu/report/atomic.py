@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openipu import saving
 from openipu.errors import ProfileError
+from openipu.files import saving
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 from openipu.run.batching import split_micro_batch
 from openipu.run.executable import Executable, MicroBatchTimes, RunResult
-from openipu.run.passes import PASSES
+from openipu.run.memory.written_buffers import list_parting_statistics
+from openipu.run.passes.simplify import PASSES
 from openipu.run.taps import list_tensors
-from openipu.run.written_buffers import list_parting_statistics
 
 __all__ = [
     "PASSES",

@@ -19,19 +19,19 @@ from openipu.errors import InputError, OptionError
 from openipu.graph import InputKind, OutputKind, OutputMode, Program, RunOptions, Tier
 from openipu.graph.collection import pause_collection
 from openipu.run.batching import split_call
-from openipu.run.engines import Engine
-from openipu.run.host_memory import keep_pages
+from openipu.run.engines.engine import Engine
+from openipu.run.engines.micro import MicroFunction
+from openipu.run.engines.tiers import Tiers
 from openipu.run.instances import InstanceGroup, join_instances
-from openipu.run.lanes import Lanes
-from openipu.run.loss_scale import LOSS_SCALING, LossScale
-from openipu.run.micro import MicroFunction
+from openipu.run.memory.host_memory import keep_pages
+from openipu.run.memory.lanes import Lanes
+from openipu.run.memory.written_buffers import check_written_buffers
 from openipu.run.outputs import OutputCollector, combine_micro_batches
+from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.random_stream import RandomStream
 from openipu.run.repeatable import Repeatable
-from openipu.run.rounded_updates import rounds_update
 from openipu.run.taps import UPDATED, TapCollector
-from openipu.run.tiers import Tiers
-from openipu.run.written_buffers import check_written_buffers
+from openipu.run.update.rounded_rules import rounds_update
 from openipu.trace import WAIT, span
 
 

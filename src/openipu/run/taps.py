@@ -19,7 +19,7 @@ from torch import fx
 
 from openipu.errors import OptionError
 from openipu.graph import GraphOutput, InputKind, OutputKind, OutputMode, Phase, Program, RunOptions, Tap, note_of
-from openipu.run.draft import Draft
+from openipu.run.drafts.draft import Draft
 from openipu.run.outputs import combine_micro_batches, is_kept
 
 GRADIENT = "Gradient___"

@@ -22,7 +22,7 @@ import msgspec
 from openipu.errors import ArchiveError
 from openipu.files.documents import parse_json
 from openipu.files.origin import Origin
-from openipu.saving import PART_SUFFIX, PRIVATE, save_bytes
+from openipu.files.saving import PART_SUFFIX, PRIVATE, save_bytes
 from openipu.store.locks import FileLock
 from openipu.store.plain_files import NotPlainError, open_own, read_own
 

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 import poptorch
-from openipu.extras import explain_missing
+from openipu.environment.extras import explain_missing
 from optimum.graphcore.version import __version__
 
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice", "ForQuestionAnswering")

@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers.modelcard import TrainingSummary
 
-from openipu.saving import save_text
+from openipu.files.saving import save_text
 from optimum.graphcore.training.optimizers import uses_lamb
 
 

@@ -24,9 +24,9 @@ from optimum.graphcore.training.optimizers import choose_optimizer
 from optimum.graphcore.training.random_state import preserve_random_state
 from optimum.graphcore.training.steps import EvaluationStep, TrainingStep
 from optimum.graphcore.training_args import IPUTrainingArguments
-from poptorch._blocks import resolve_blocks
-from poptorch._device_optimizer import DeviceOptimizer
-from poptorch._placement import settle_program
+from poptorch._optimizer.device import DeviceOptimizer
+from poptorch._placement.blocks import resolve_blocks
+from poptorch._placement.checks import settle_program
 from poptorch.options._translate import build_run_options
 
 

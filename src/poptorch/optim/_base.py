@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from poptorch._optimizer_state import StateKeeper
+from poptorch._optimizer.state import StateKeeper
 
 EXTRA_ARGUMENTS = {
     "loss_scaling": "acts: the loss is multiplied by it before backward, and gradients are divided by it in the update",

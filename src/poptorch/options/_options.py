@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from openipu.engine_options import read_engine_environment
+from openipu.environment.engine_options import read_engine_environment
 from poptorch._logging import logger
 from poptorch.enums import CommGroupType, ConnectionType, OutputMode, SyncPattern
 from poptorch.errors import translate_errors

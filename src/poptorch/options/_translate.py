@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import openipu.graph as graph
-from openipu.engine_options import EngineOptions, read_engine_options
+from openipu.environment.engine_options import EngineOptions, read_engine_options
 from openipu.numerics import Overflow
 from poptorch._logging import logger
 from poptorch.enums import OutputMode, ReductionType

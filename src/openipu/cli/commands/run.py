@@ -32,8 +32,8 @@ from openipu.cli.near import suggest_file
 from openipu.cli.terminal import open_console
 from openipu.cli.termination import close_on_sigterm
 from openipu.errors import OpenIpuError, OptionError, is_debugging
+from openipu.history import log
 from openipu.machine import resolve_system
-from openipu.session_log import log
 
 _WITH_VALUE = ("--system", "--profile", "--trace", "--tier")
 _EPILOG = """\

@@ -17,8 +17,8 @@ from rich.markup import escape
 
 from openipu.cli.terminal import make_table, open_console, print_json
 from openipu.errors import OptionError
+from openipu.files.saving import save_text, write_aside
 from openipu.machine import resolve_system
-from openipu.saving import save_text, write_aside
 
 if TYPE_CHECKING:
     from openipu.explore.sweep import Axis, Row

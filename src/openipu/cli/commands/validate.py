@@ -45,7 +45,7 @@ def add_parser(
 
 def execute(arguments: argparse.Namespace) -> int:
     from openipu.cli.validated import describe_validation, print_validation, write_document
-    from openipu.explore.validation import predict_together, read_rows, score_answer
+    from openipu.validation.figures import predict_together, read_rows, score_answer
 
     rows = read_rows(Path(arguments.figures))
     if arguments.only is not None:

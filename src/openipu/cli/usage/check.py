@@ -17,7 +17,7 @@ from openipu.cli.usage.record import record_uses
 from openipu.cli.usage.scan import find_local_files, scan_file
 from openipu.cli.usage.show import show_findings
 from openipu.cli.usage.uses import State
-from openipu.session_log import SessionLog
+from openipu.history import SessionLog
 
 
 def check_script(file: Path | None, start: Callable[[], int], log: SessionLog, *, as_json: bool) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from openipu.cli.front_ends import PLANNED, PROVIDED
 from openipu.cli.usage.coverage import load_coverage
 from openipu.cli.usage.uses import Finding, Kind, State, Use, list_places
-from openipu.session_log import SessionLog
+from openipu.history import SessionLog
 
 _ORDER = (State.LACKS, State.NO_EFFECT, State.HAS)
 

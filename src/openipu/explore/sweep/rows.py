@@ -22,7 +22,7 @@ from openipu.graph import Phase, Program, RunOptions, note_of
 from openipu.jobs import PlanningJob, capture_job
 from openipu.machine import System
 from openipu.plan import Plan, plan_program
-from openipu.session_cache import find_plan, key_program, store_plan
+from openipu.session.cache import find_plan, key_program, store_plan
 from openipu.store import Store, open_store
 
 LoadJob = Callable[[], PlanningJob]  # a module-level function or a partial of one: other processes call it too

@@ -12,8 +12,8 @@ import torch
 from torch import fx
 
 from openipu.graph import GraphCall, OutputKind, note_of
-from openipu.run.aliasing import draws_random_numbers, is_pure
-from openipu.run.draft import Draft
+from openipu.run.drafts.aliasing import draws_random_numbers, is_pure
+from openipu.run.drafts.draft import Draft
 from openipu.run.folding.arguments import read_arguments
 from openipu.run.folding.rules.table import FORBIDDEN
 

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from openipu.graph import InputKind, OutputKind
-from openipu.run.draft import Draft
+from openipu.run.drafts.draft import Draft
 from openipu.run.folding.rules.layers import find_partial
 from openipu.run.folding.rules.sources import is_constant
 from openipu.run.folding.totals import TOTALS, TotalRule

@@ -17,7 +17,7 @@ from torch import fx
 
 from openipu.errors import InternalError
 from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind
-from openipu.run.draft import Draft
+from openipu.run.drafts.draft import Draft
 from openipu.run.folding.checks import NotFoldable, check_draft, refuse
 from openipu.run.folding.demands import Demands, find_demands
 from openipu.run.folding.rules.layers import find_partial
@@ -25,7 +25,7 @@ from openipu.run.folding.rules.sources import is_constant, write_constant
 from openipu.run.folding.rules.table import find_rule
 from openipu.run.folding.rules.unrolling import unroll
 from openipu.run.folding.writer import FoldWriter, read_shape
-from openipu.run.passes import remove_dead_code, share_views
+from openipu.run.passes.simplify import remove_dead_code, share_views
 
 aten = torch.ops.aten
 

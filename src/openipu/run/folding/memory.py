@@ -16,8 +16,8 @@ import torch
 from torch import fx
 
 from openipu.graph import OutputKind
-from openipu.run.aliasing import find_viewed
-from openipu.run.draft import Draft
+from openipu.run.drafts.aliasing import find_viewed
+from openipu.run.drafts.draft import Draft
 from openipu.run.folding.checks import check_draft
 from openipu.run.folding.demands import Demands, find_demands
 from openipu.run.folding.rules.layers import find_partial

@@ -18,9 +18,9 @@ import torch
 
 from openipu.errors import ArchiveError
 from openipu.graph import GraphCall
-from openipu.run.draft import Draft
-from openipu.run.drawing import expand_bits, random_bits
-from openipu.run.half_windows import store_windowed_values
+from openipu.run.drafts.draft import Draft
+from openipu.run.half.rounding import expand_rounding, round_half
+from openipu.run.half.windows import store_windowed_values
 from openipu.run.native.function import NativeFunction
 from openipu.run.native.graph_text import write_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
@@ -28,7 +28,7 @@ from openipu.run.native.process import CompilerProcess, Priority
 from openipu.run.native.scratch import Scratch, open_scratch
 from openipu.run.native.signature import Signature
 from openipu.run.native.spare_thread import give_thread, take_thread_back
-from openipu.run.rounding import expand_rounding, round_half
+from openipu.run.passes.seeded_random import expand_bits, random_bits
 from openipu.store import Entry, Store, describe_build, describe_host, make_key, open_store
 
 

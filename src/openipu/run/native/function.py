@@ -14,10 +14,10 @@ import torch
 
 from openipu.errors import InputError
 from openipu.graph import GraphInput, InputKind
-from openipu.run.device_memory import DeviceMemory
-from openipu.run.micro import MicroFunction
+from openipu.run.engines.micro import MicroFunction
+from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.native.signature import Signature
-from openipu.run.updater import find_value
+from openipu.run.update.updater import find_value
 
 
 class NativeFunction:

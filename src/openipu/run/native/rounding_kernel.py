@@ -14,9 +14,9 @@ import torch
 
 from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind
 from openipu.numerics import Overflow
+from openipu.run.half.rounded_draws import RoundingKernel, has_kernel, install_kernel
 from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native, make_native_key
 from openipu.run.native.signature import Signature
-from openipu.run.rounded_draws import RoundingKernel, has_kernel, install_kernel
 
 _logger = logging.getLogger("openipu")
 _NAME = "stochastic rounding"

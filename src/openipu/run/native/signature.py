@@ -21,8 +21,8 @@ from openipu.files.values import Count, Whole
 from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind
 from openipu.graph.serial import pack_tensors, unpack_tensors
 from openipu.graph.serial.values import DTYPES
-from openipu.run.aliasing import draws_random_numbers
-from openipu.run.draft import Draft
+from openipu.run.drafts.aliasing import draws_random_numbers
+from openipu.run.drafts.draft import Draft
 
 _Row = tuple[str, str, list[Count], str, Whole]  # kind, name, shape, number format, index
 

@@ -18,7 +18,7 @@ from optimum.utils import logging
 from torch import nn
 
 import poptorch
-from openipu.engine_options import read_engine_environment
+from openipu.environment.engine_options import read_engine_environment
 from optimum.graphcore.generation.decoder_program import DecoderWrapper
 
 logger = logging.get_logger(__name__)

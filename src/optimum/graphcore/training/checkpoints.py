@@ -15,7 +15,7 @@ from optimum.utils import logging
 from openipu.errors import ArchiveError
 from openipu.files.documents import read_json
 from openipu.files.origin import Origin
-from openipu.saving import save_text
+from openipu.files.saving import save_text
 from optimum.graphcore.training.weights import adopt_weights, make_plain_twin
 
 logger = logging.get_logger(__name__)

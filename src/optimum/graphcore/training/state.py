@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from transformers.trainer_callback import TrainerState
 
+from openipu.files.saving import save_text
 from openipu.plan import Plan
-from openipu.saving import save_text
 
 _OWN = ("start_time", "ipu")
 _KEY = "IPUTrainerState"  # where Transformers keeps what it does not know, and leaves it alone

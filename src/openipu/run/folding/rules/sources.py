@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.run.drawing import random_bits
 from openipu.run.folding.arguments import read_arguments
 from openipu.run.folding.writer import FoldWriter, Value, read_shape
+from openipu.run.passes.seeded_random import random_bits
 
 aten = torch.ops.aten
 

@@ -1,0 +1,1 @@
+"""What user code may say inside forward: losses, scopes, streams, loops, custom ops, recurrent layers."""

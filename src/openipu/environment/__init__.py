@@ -1,0 +1,1 @@
+"""The original's environment variables: engine options and log levels; and which optional packages are here."""

@@ -1,0 +1,309 @@
+"""Which engine runs a program, and when it is exchanged.
+
+In: a program on its lanes, options, the program's key in the cache. Out: the engine to use for each run. The instant
+tier answers first. `auto` compiles in the background once a run has gone on for so long that this should pay, tries the
+compiled engine when it is there, and keeps the quicker one; the verdict is kept for the next process.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections import deque
+
+import torch
+
+from openipu.errors import InputError
+from openipu.graph import Program, RunOptions, Tier, describe_options
+from openipu.run.drafts.draft import Draft
+from openipu.run.engines.compile_choice import NEVER, choose_patience, choose_rounding_patience, estimate_seconds
+from openipu.run.engines.engine import CompiledEngine, Engine, InstantEngine, draft_units
+from openipu.run.engines.fold_choice import apply_fold, choose_fold
+from openipu.run.engines.micro import draft_micro, weigh_micro_batch
+from openipu.run.half.rounding import choose_overflow
+from openipu.run.memory.host_memory import release_pages
+from openipu.run.memory.lanes import Lanes
+from openipu.run.native import (
+    NativeBuild,
+    NativeJob,
+    NativeProgram,
+    NotCompiledError,
+    find_native,
+    make_native_key,
+    prepare_rounding,
+    take_over_rounding,
+)
+from openipu.run.passes.onednn_recurrent import use_onednn
+from openipu.run.update.rounded_rules import plan_rounded_update, rounds_update
+from openipu.run.update.rules import plan_update
+from openipu.trace import COMPILE, mark_moment, span
+
+_TRIED_RUNS = 8  # of each engine, for the comparison: so many at least
+_TRIED_SECONDS = 0.25  # and for so long, because a few short runs say little
+_MOST_TRIED_RUNS = 256
+_CLOSE_SPEED = 1.2  # engines that differ by less are compared twice
+_JUDGED_SPEED = 1.0  # the compiled engine stays if its best time is at most so much of the instant one's
+_VERDICT = "slower than instant"
+
+# Options that no compiled graph depends on: which results come back, what is planned, and how a run begins.
+_NOT_IN_CODE = frozenset(
+    {
+        *("tier", "random_seed", "deterministic"),
+        *("output_mode", "output_period"),
+        *("available_memory_proportion", "memory_proportions", "io_tiles", "overlapped_io"),
+        *("strategy", "recompute", "locations"),
+    }
+)
+
+_logger = logging.getLogger("openipu")
+
+
+class Tiers:
+    """The engines of one executable."""
+
+    def __init__(self, program: Program, lanes: Lanes, options: RunOptions, identity: str | None) -> None:
+        self._program = program
+        self._lanes = lanes
+        self._options = options
+        self._key = None if identity is None else make_program_key(identity, options)
+        # What looks inside the program needs its single operators; lanes have memories of their own; and when native
+        # code is there depends on how busy the machine is.
+        single = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1
+        single |= options.deterministic
+        self._wanted = Tier.INSTANT if single else options.tier
+        self._fold: int | None = None
+        self._native: NativeProgram | None = None
+        self._build: NativeBuild | None = None
+        self._patience = choose_patience(program) if self._wanted is Tier.AUTO else NEVER
+        self._rounding_patience = choose_rounding_patience() if self._wanted is Tier.AUTO else NEVER
+        self._spent_seconds = 0.0
+        self._times: deque[float] = deque(maxlen=_MOST_TRIED_RUNS)
+        self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
+        self._compiled_seconds: float | None = None  # once the instant engine runs again
+        self.engine: Engine | None = None
+
+    @property
+    def tier(self) -> Tier:
+        """The tier that runs the program now, or will."""
+        if self.engine is not None:
+            return self.engine.tier
+        return Tier.INSTANT if self._wanted is Tier.AUTO else self._wanted
+
+    def start(self) -> Engine:
+        """The first engine: compiled if that is asked for, or there from before; else instant."""
+        if self.engine is None:
+            if self._wanted is Tier.INSTANT or not self._start_compiled():
+                self.engine = self._build_instant()
+            release_pages()
+        assert self.engine is not None
+        return self.engine
+
+    def rebuild(self) -> None:
+        """After state was loaded: bind the functions anew."""
+        if self.engine is None:
+            return
+        if self.engine.tier is Tier.INSTANT or self._native is None or not self._bind_again(self._native):
+            self.engine = self._build_instant()
+
+    def note_run(self, seconds: float) -> None:
+        """After each run: start the compiler, take over what it made, or take it back."""
+        self._spent_seconds += seconds
+        if self._options.stochastic_rounding:
+            self._follow_rounding()
+        if self._wanted is not Tier.AUTO or self._patience == NEVER:
+            return
+        self._times.append(seconds)
+        if self._native is not None:
+            self._judge()
+        elif self._build is not None:
+            if self._build.done:
+                self._take_over(self._build)
+        elif self._spent_seconds > self._patience and self._has_tried():
+            self._instant_seconds = min(self._times)
+            self._compile_in_background()
+            release_pages()
+
+    def _follow_rounding(self) -> None:
+        """Have the function for stochastic rounding compiled once it pays, and use it."""
+        overflow = choose_overflow(self._options)
+        if self.tier is Tier.INSTANT and self._spent_seconds > self._rounding_patience:
+            self._rounding_patience = NEVER
+            prepare_rounding(overflow, build=True)
+        take_over_rounding(overflow)
+
+    def _start_compiled(self) -> bool:
+        native = find_native(self._key) if self._key is not None else None
+        if native is None and self._wanted is Tier.AUTO:
+            return False
+        if native is not None and self._wanted is Tier.AUTO:
+            self._patience = NEVER  # judged before
+            if native.entry.description.get(_VERDICT):
+                return False
+        try:
+            if native is None:
+                job = self._write_job()
+                with span(COMPILE, "native code"):
+                    native = find_native(job.key) or NativeBuild(job, background=False).finish()
+            self._bind_native(native)
+        except Exception as error:  # whatever Inductor raises, the instant tier gives the same results
+            _warn_not_compiled(self._program.name, error)
+            self._wanted = Tier.INSTANT
+            return False
+        _logger.info("%s starts in the compiled tier.", self._program.name)
+        return True
+
+    def _bind_native(self, native: NativeProgram) -> None:
+        with torch.no_grad():
+            self.engine = CompiledEngine(native.functions, self._lanes.first.memory, native.fold)
+        self._native = native
+        for lane in self._lanes.lanes:  # what the instant engine needed is free
+            lane.updater = lane.function = None
+
+    def _bind_again(self, native: NativeProgram) -> bool:
+        """Let native code run on state that may have been loaded since; says whether it can."""
+        try:
+            self._bind_native(native)
+        except InputError as error:  # parameters with step counts of their own
+            _logger.warning("%s goes on in the instant tier. %s", self._program.name, error)
+            self._native, self._patience = None, NEVER
+            return False
+        return True
+
+    def _write_job(self) -> NativeJob:
+        fold = self._choose_fold()
+        calls = self._options.gradient_accumulation * self._options.replicas // fold
+        if self._options.training and self._options.instances > 1:
+            calls = max(calls, 2)  # gradients leave the graph before the update
+        micro = self._draft(fold)
+        units = draft_units(self._program, self._options, micro, weigh_micro_batch(self._options), max(calls, 1))
+        return NativeJob.write(units, self._program.name, fold, self._key)
+
+    def _compile_in_background(self) -> None:
+        try:
+            job = self._write_job()
+            self._build = NativeBuild(job, background=True)
+            _logger.info(
+                "%s is being compiled in the background, at %s: its steps have taken %.0f s, %s each, and compiling "
+                "needs some %.0f s of a free core.",
+                self._program.name,
+                self._build.process.priority,
+                self._spent_seconds,
+                _format_step(self._instant_seconds),
+                estimate_seconds(self._program),
+            )
+            mark_moment(COMPILE, "native code: begun in another process")
+        except (NotCompiledError, OSError) as error:
+            _logger.info("%s stays in the instant tier, and is not compiled: %s", self._program.name, error)
+            self._patience = NEVER
+
+    def _take_over(self, build: NativeBuild) -> None:
+        self._build = None
+        try:
+            self._bind_native(build.finish())
+        except Exception as error:
+            _logger.info(
+                "%s stays in the instant tier: compiling it ended after %.0f s without a result (%s).",
+                self._program.name,
+                build.seconds,
+                error,
+            )
+            self._patience = NEVER
+            return
+        _logger.info(
+            "%s has been compiled, in %.0f s, and is tried in the compiled tier.", self._program.name, build.seconds
+        )
+        mark_moment(COMPILE, "native code: taken over")
+        self._times.clear()
+
+    def _has_tried(self) -> bool:
+        """Whether the runs so far are enough to tell how quick an engine is."""
+        count = len(self._times)
+        return count >= _TRIED_RUNS and (count == _MOST_TRIED_RUNS or sum(self._times) >= _TRIED_SECONDS)
+
+    def _judge(self) -> None:
+        """Compare the engines, each by its best run: other programs of this machine only ever add to a time. Where they
+        are close, the instant one runs again: the machine may have been slower, or quicker, before."""
+        if not self._has_tried():
+            return
+        best = min(self._times)
+        assert self._instant_seconds is not None
+        if self._compiled_seconds is not None:
+            self._decide(best, self._compiled_seconds)
+        elif 1 / _CLOSE_SPEED < self._instant_seconds / best < _CLOSE_SPEED:
+            self._compiled_seconds = best
+            self._times.clear()
+            _logger.info("%s runs in the instant tier for another comparison: the tiers are close.", self._program.name)
+            self.engine = self._build_instant()
+        else:
+            self._decide(self._instant_seconds, best)
+
+    def _decide(self, instant: float, compiled: float) -> None:
+        self._patience = NEVER
+        assert self._native is not None
+        if compiled <= instant * _JUDGED_SPEED:
+            if self.tier is Tier.INSTANT and not self._bind_again(self._native):
+                return
+            _logger.info(
+                "%s changes to the compiled tier: a step takes %s instead of %s (%.2fx).",
+                self._program.name,
+                _format_step(compiled),
+                _format_step(instant),
+                instant / compiled,
+            )
+            return
+        _logger.info(
+            "%s stays in the instant tier, which is quicker: a step takes %s, and %s compiled.",
+            self._program.name,
+            _format_step(instant),
+            _format_step(compiled),
+        )
+        self._native.describe({_VERDICT: True})
+        self._native = None
+        if self.tier is Tier.COMPILED:
+            self.engine = self._build_instant()
+
+    def _build_instant(self) -> InstantEngine:
+        plan = None
+        if rounds_update(self._program, self._options):
+            plan = plan_rounded_update(self._program, self._options)
+        elif self._program.update is not None:
+            plan = plan_update(self._program)
+        fold = self._choose_fold()
+        if self._options.stochastic_rounding:
+            prepare_rounding(choose_overflow(self._options), build=False)
+        return InstantEngine(self._program, self._lanes, self._options, plan, lambda: self._draft(fold), fold)
+
+    def _choose_fold(self) -> int:
+        if self._fold is None:
+            draft = draft_micro(self._program, self._options)
+            wished = choose_fold(self._program, draft, self._options)
+            self._fold = wished if apply_fold(draft, wished) is not None else 1
+        return self._fold
+
+    def _draft(self, fold: int) -> Draft:
+        draft = draft_micro(self._program, self._options)
+        folded = apply_fold(draft, fold)
+        assert folded is not None
+        use_onednn(folded)
+        return folded
+
+
+def make_program_key(identity: str, options: RunOptions) -> str:
+    """The key of native code for a program with these options: all that are not known to leave the code as it is."""
+    without = _NOT_IN_CODE | ({"device_iterations"} if options.training else set())
+    return make_native_key({"program": identity, "options": describe_options(options, without=without)})
+
+
+def _format_step(seconds: float | None) -> str:
+    return "some time" if seconds is None else f"{1e3 * seconds:,.2f} ms"
+
+
+def _warn_not_compiled(name: str, error: Exception) -> None:
+    reason = (str(error).strip().splitlines() or ["no message"])[0]
+    warnings.warn(
+        f"{name} could not be compiled and runs in the instant tier instead ({reason}). "
+        "Results are the same; only the speed differs. Check that a C++ compiler is installed, or choose the "
+        "instant tier.",
+        UserWarning,
+        stacklevel=6,
+    )

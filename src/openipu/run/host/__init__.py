@@ -1,0 +1,1 @@
+"""Functions that run on the host beside a graph: decoding, sampling, printing."""

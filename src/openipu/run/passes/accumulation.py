@@ -1,0 +1,133 @@
+"""Gradients on their way into accumulators.
+
+In: a draft that is ready to be generated, and the accumulators. Out: the same draft, which adds each gradient to its
+accumulator where it is computed, instead of returning it. A product is added by the library that computes it; the rows
+of an embedding that were looked up are added alone. Written out first, such a gradient would go through memory two or
+three times more: for a language model's vocabulary, a seventh of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.graph import OutputKind
+from openipu.run.drafts.aliasing import find_owner, is_pure
+from openipu.run.drafts.draft import Draft
+
+aten = torch.ops.aten
+
+
+def accumulate_gradients(
+    draft: Draft, accumulators: Mapping[str, torch.Tensor], scale: float, *, single: bool = False
+) -> None:
+    """Add all gradients to their accumulators; with `single`, by an operator of its own each."""
+    gradients = take_gradients(draft)
+    for name, gradient in gradients.items():
+        accumulator = draft.add_placeholder("accumulator", accumulators[name])
+        # What is the gradient of another parameter, too, stays as it is.
+        kept = {node for other, node in gradients.items() if single or other != name}
+        for part in _list_parts(draft.graph, gradient, kept):
+            _add_part(draft.graph, accumulator, part, scale, kept)
+
+
+def take_gradients(draft: Draft, kept: frozenset[str] = frozenset()) -> dict[str, fx.Node]:
+    """The gradient nodes by parameter; those not `kept` are no longer returned."""
+    pairs = list(zip(draft.results, draft.outputs, strict=True))
+    gradients = {entry.name: node for node, entry in pairs if entry.kind is OutputKind.GRADIENT}
+    left = [(node, entry) for node, entry in pairs if entry.kind is not OutputKind.GRADIENT or entry.name in kept]
+    draft.replace_results([node for node, _ in left], [entry for _, entry in left])
+    return gradients
+
+
+def add_rows_in_place(draft: Draft) -> None:
+    """Where the gradient of an embedding is added to another one, add the rows that were looked up to that one.
+
+    A language model's embedding is often its last layer as well, so that its gradient is such a sum.
+    """
+    for node in list(draft.graph.nodes):
+        if node.target is not aten.add.Tensor or node.kwargs or not _is_float32(node):
+            continue
+        for sum_of_rows, other in (node.args, node.args[::-1]):
+            if _is_sum_of_rows(sum_of_rows) and len(sum_of_rows.users) == 1 and _dies_with(other, node):
+                gradient, places, _, padding, _ = sum_of_rows.args
+                with draft.graph.inserting_before(node):
+                    added = draft.graph.call_function(add_rows, (other, gradient, places, padding, 1))
+                added.meta = dict(node.meta)
+                node.replace_all_uses_with(added)
+                draft.graph.erase_node(node)
+                draft.graph.erase_node(sum_of_rows)
+                break
+
+
+def add_rows(
+    total: torch.Tensor, gradient: torch.Tensor, places: torch.Tensor, padding: int, scale: float
+) -> torch.Tensor:
+    """Add each row of a gradient to the row of the total that it was looked up from; padding has no gradient."""
+    rows, where = gradient.reshape(-1, total.shape[1]), places.reshape(-1)
+    if padding >= 0:
+        real = where != padding
+        if not bool(real.all()):
+            rows, where = rows[real], where[real]
+    return total.index_add_(0, where, rows, alpha=scale)
+
+
+def _list_parts(graph: fx.Graph, node: fx.Node, kept: Collection[fx.Node]) -> list[fx.Node]:
+    """What a gradient is the sum of: each part can go to the accumulator, and its memory, as soon as it is there."""
+    if node in kept or node.users or node.target is not aten.add.Tensor or node.kwargs or not _is_float32(node):
+        return [node]
+    first, second = node.args
+    if first is second or not all(_has_shape_of(part, node) for part in (first, second)):
+        return [node]
+    graph.erase_node(node)
+    assert isinstance(first, fx.Node)
+    assert isinstance(second, fx.Node)
+    return [*_list_parts(graph, first, kept), *_list_parts(graph, second, kept)]
+
+
+def _add_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float, kept: Collection[fx.Node]) -> None:
+    alone = not part.users and part not in kept
+    with graph.inserting_after(part):
+        if alone and _is_sum_of_rows(part):
+            graph.call_function(add_rows, (accumulator, *part.args[:2], part.args[3], scale))
+        elif alone and part.target is aten.mm.default and _is_float32(part):
+            graph.call_function(torch.Tensor.addmm_, (accumulator, *part.args), {"alpha": scale})
+        else:
+            graph.call_function(torch.Tensor.add_, (accumulator, part), {"alpha": scale})
+            return
+    graph.erase_node(part)
+
+
+def _is_sum_of_rows(node: Any) -> bool:
+    """The gradient of an embedding, unless its rows are weighed by how often they occur."""
+    return (
+        isinstance(node, fx.Node)
+        and node.target is aten.embedding_dense_backward.default
+        and _is_float32(node)
+        and not node.args[4]
+    )
+
+
+def _dies_with(node: Any, reader: fx.Node) -> bool:
+    """Whether this is memory of the graph's own that nobody else reads."""
+    return (
+        isinstance(node, fx.Node)
+        and set(node.users) == {reader}
+        and is_pure(node)
+        and find_owner(node) is node
+        and _has_shape_of(node, reader)
+        and _is_float32(node)
+    )
+
+
+def _is_float32(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype is torch.float32
+
+
+def _has_shape_of(node: Any, other: fx.Node) -> bool:
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.shape == other.meta["val"].shape

@@ -1,0 +1,145 @@
+"""Automatic loss scaling: a loss scale that follows the half gradients.
+
+In: a draft of one micro-batch; then, for each micro-batch, how many of its half gradients are small. Out: after each
+weight update, a factor on the optimizer's own loss scale. Gradients of all micro-batches and replicas of an update are
+counted. If more than a small share of them come near the largest half number, the factor is halved, else doubled.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import fx
+
+from openipu.errors import OptionError
+from openipu.graph import (
+    GradientTracking,
+    GraphOutput,
+    InputKind,
+    LossScaleControl,
+    OutputKind,
+    Phase,
+    Program,
+    note_of,
+)
+from openipu.numerics import FLOAT16
+from openipu.ops import Trait, has_trait
+from openipu.run.drafts.aliasing import find_viewed
+from openipu.run.drafts.draft import Draft
+from openipu.run.instances import InstanceGroup
+from openipu.run.passes.seeded_random import set_value
+
+aten = torch.ops.aten
+
+LOSS_SCALING = "loss_scaling"  # the key of the hyper-parameter
+STATISTIC = "small gradients"
+
+_LARGEST_FACTOR = 2.0**100  # the scale itself is a float32 number, and so is one part in it
+
+
+class LossScale:
+    """The factor, and the counts of the current update."""
+
+    def __init__(self, program: Program, control: LossScaleControl) -> None:
+        placeholders = {entry.node for entry in program.micro.inputs_of(InputKind.HYPER)}
+        tracked = list(_find_tracked(program.micro.module.graph, placeholders, control.tracking))
+        if not tracked:
+            raise OptionError(
+                f"Automatic loss scaling looks at half gradients, and {program.name} has none. Convert the model, or a "
+                "part of it, with .half(), or disable automatic loss scaling."
+            )
+        self.factor = 1.0
+        self.used: list[float] = []  # the loss scale of each update of the last call
+        self._control = control
+        self._elements = sum(node.meta["val"].numel() for node in tracked)
+        self._base = 1.0
+        self._updates = 0
+        self._large = self._small = 0
+
+    def scale(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The optimizer's values, with the factor on its loss scale."""
+        self._base = values[LOSS_SCALING]
+        return {**values, LOSS_SCALING: self._base * self.factor}
+
+    @property
+    def value(self) -> float:
+        """The loss scale of the next update."""
+        return self._base * self.factor
+
+    def begin(self) -> None:
+        """Before the first micro-batch of a call."""
+        self.used = []
+
+    def add(self, small: torch.Tensor) -> None:
+        """Count the gradients of one micro-batch. Those of the first update of each period decide."""
+        if self._updates == 0:
+            count = int(small)
+            self._small += count
+            self._large += self._elements - count
+
+    def gather(self, group: InstanceGroup) -> None:
+        """Count the gradients of all instances, so that all of them decide alike."""
+        if self._updates == 0:
+            self._small, self._large = group.sum_counts([self._small, self._large])
+
+    def finish_update(self) -> bool:
+        """After each update: says whether the factor has changed."""
+        self.used.append(self.value)
+        decides = self._updates == 0
+        self._updates = (self._updates + 1) % self._control.update_period
+        if not decides:
+            return False
+        # A product, as there may be nothing but large ones.
+        halves = self._large > self._control.threshold * (self._large + self._small)
+        wanted = self.factor * (0.5 if halves else 2.0)
+        self.factor = min(max(wanted, 1 / _LARGEST_FACTOR), _LARGEST_FACTOR)
+        self._large = self._small = 0
+        return True
+
+
+def add_statistics(draft: Draft, control: LossScaleControl) -> None:
+    """Let a draft that is not yet simplified also return how many half gradients are small."""
+    graph = draft.graph
+    hyper = {entry.node for entry in draft.inputs if entry.kind is InputKind.HYPER}
+    counts = []
+    for node in list(_find_tracked(graph, hyper, control.tracking)):
+        with graph.inserting_after(node):
+            size = graph.call_function(aten.abs.default, (node,))
+        set_value(size, node.meta)
+        with graph.inserting_after(size):
+            # A NaN is not small.
+            small = graph.call_function(aten.le.Scalar, (size, control.bin_edge * FLOAT16.largest))
+        set_value(small, node.meta)
+        with graph.inserting_after(small):
+            count = graph.call_function(aten.sum.default, (small,))
+        set_value(count, node.meta)
+        counts.append(count)
+    with graph.inserting_before(draft.output_node):
+        together = graph.call_function(aten.stack.default, (counts,))
+        set_value(together, counts[-1].meta)
+        total = graph.call_function(aten.sum.default, (together,))
+        set_value(total, counts[-1].meta)
+    entry = GraphOutput(OutputKind.STATISTIC, STATISTIC, (), torch.int64)
+    draft.replace_results([*draft.results, total], [*draft.outputs, entry])
+
+
+def _find_tracked(graph: fx.Graph, hyper: set[str], tracking: GradientTracking) -> Iterable[fx.Node]:
+    """Half results of the backward pass that are no views, and no part of the loss scale itself."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.dtype is not torch.float16:
+            continue
+        if note_of(node).phase is not Phase.BACKWARD or find_viewed(node) is not None or not node.users:
+            continue
+        if any(source.name in hyper for source in node.all_input_nodes):
+            continue
+        if tracking is GradientTracking.ALL or _names_product(node):
+            yield node
+
+
+def _names_product(node: fx.Node) -> bool:
+    maker = node.args[0] if node.target is operator.getitem else node
+    target = maker.target if isinstance(maker, fx.Node) else None
+    return isinstance(target, torch._ops.OpOverload) and has_trait(str(target), Trait.MATMUL_OR_CONVOLUTION)

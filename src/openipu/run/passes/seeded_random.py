@@ -1,0 +1,267 @@
+"""Random numbers as functions of a seed.
+
+In: a draft with operators that draw from a generator. Out: the same draft with `openipu::random_bits` instead, a pure
+function of one more placeholder, the micro-batch's seed. The bits of an element depend on the seed, the number of the
+draw and the element's place in its tensor alone: they are the same in both tiers, and whether micro-batches run one
+after the other or folded. Dropout, `rand` and `uniform` are drawn so; rarer distributions keep PyTorch's generator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from openipu.graph import GraphInput, InputKind
+from openipu.run.drafts.draft import Draft
+
+aten = torch.ops.aten
+
+SEED_NAME = "seed"
+
+_Numbers = np.ndarray[Any, np.dtype[np.int32]]
+_LARGEST_SMALL_DRAW = 1 << 15  # up to here NumPy's lower overhead wins over PyTorch's threads
+
+# Two rounds of shifting, adding without carry and multiplying spread every bit of a 32-bit number over the high ones.
+_ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
+# Odd numbers that keep draws, rows and columns apart.
+_DRAW_STEP, _ROW_STEP, _COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
+
+
+def compute_bits(seed: Any, draw: int, shape: Sequence[int]) -> Any:
+    """Random int32 numbers of a shape, best in their high bits; a vector of seeds gives a dimension in front.
+
+    In tensors or proxies of them: the compiled tier gets these very operators.
+    """
+    rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
+    key = _finish(_mix(_add(seed, _wrap(draw * _DRAW_STEP))))
+    batched = [] if _count_dimensions(seed) == 0 else [-1]
+    keys = _finish(_mix(_add(aten.view.default(key, [*batched, 1]), _list_steps(seed, rows, _ROW_STEP))))
+    keys = aten.view.default(keys, [*batched, *shape[:-1], 1])
+    bits = _mix(_add(keys, _list_steps(seed, columns, _COLUMN_STEP)))
+    return bits if shape else aten.squeeze.dim(bits, -1)
+
+
+def _mix(value: Any) -> Any:
+    for shift, mask, factor in _ROUNDS:
+        high = aten.bitwise_and.Scalar(aten.bitwise_right_shift.Tensor_Scalar(value, shift), mask)
+        value = aten.mul.Tensor(aten.bitwise_xor.Tensor(value, high), factor)
+    return value
+
+
+def _finish(value: Any) -> Any:
+    """Bring the high bits down, where a number is to be counted on from."""
+    high = aten.bitwise_and.Scalar(aten.bitwise_right_shift.Tensor_Scalar(value, 16), 0xFFFF)
+    return aten.bitwise_xor.Tensor(value, high)
+
+
+def _add(value: Any, other: Any) -> Any:
+    return aten.add.Tensor(value, other)
+
+
+def _list_steps(seed: Any, count: int, step: int) -> Any:
+    kwargs = {"dtype": torch.int32, "device": torch.device("cpu")}
+    if isinstance(seed, fx.Proxy):  # an operator without tensors would be run, not written down
+        numbers = seed.tracer.create_proxy("call_function", aten.arange.default, (count,), kwargs)
+    else:
+        numbers = aten.arange.default(count, **kwargs)
+    return aten.mul.Tensor(numbers, step)
+
+
+def _wrap(number: int) -> int:
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _count_dimensions(seed: Any) -> int:
+    value = seed.node.meta["val"] if isinstance(seed, fx.Proxy) else seed
+    return int(value.dim())
+
+
+def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
+    """What `compute_bits` gives, with as little overhead and memory traffic as may be."""
+    batched = [] if seed.dim() == 0 else [seed.shape[0]]
+    keys, steps = list_keys(seed, draw, shape)
+    if keys.size * steps.size <= _LARGEST_SMALL_DRAW:
+        small = _hash_small(keys[:, None] + steps, finish=False)
+        return torch.from_numpy(small).view([*batched, *shape])
+    bits = torch.from_numpy(keys).unsqueeze(-1) + torch.from_numpy(steps)
+    for shift, mask, factor in _ROUNDS:
+        bits.bitwise_xor_(torch.bitwise_right_shift(bits, shift).bitwise_and_(mask)).mul_(factor)
+    return bits.view([*batched, *shape])
+
+
+def list_keys(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> tuple[_Numbers, _Numbers]:
+    """A number for each row of a draw, of all seeds together, and one for each column: bits are their mixed sums."""
+    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(_wrap(draw * _DRAW_STEP)), finish=True)
+    keys = _hash_small(keys + _keep_steps(math.prod(shape[:-1]), _ROW_STEP), finish=True)
+    return keys.reshape(-1), _keep_steps(shape[-1] if shape else 1, _COLUMN_STEP)
+
+
+def spread_keys(keys: Any, columns: Any) -> Any:
+    """The bits of rows, from `list_keys`' numbers for them: the operators of `compute_bits`."""
+    steps = torch.arange(columns, dtype=torch.int32) * _COLUMN_STEP
+    return _mix(_add(keys.unsqueeze(-1), steps))
+
+
+def _hash_small(value: _Numbers, finish: bool) -> _Numbers:
+    for shift, mask, factor in _ROUNDS:
+        value ^= (value >> shift) & mask
+        value *= np.int32(factor)
+    if finish:
+        value ^= (value >> 16) & 0xFFFF
+    return value
+
+
+@lru_cache(maxsize=256)
+def _keep_steps(count: int, step: int) -> _Numbers:
+    return np.arange(count, dtype=np.int32) * np.int32(step)
+
+
+torch.library.define("openipu::random_bits", "(Tensor seed, int draw, int[] shape) -> Tensor")
+random_bits = torch.ops.openipu.random_bits.default
+
+
+@torch.library.impl("openipu::random_bits", "CPU")
+def _run_random_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
+    return draw_bits(seed, draw, shape)
+
+
+@torch.library.register_fake("openipu::random_bits")  # type: ignore[untyped-decorator]
+def _shape_random_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
+    return seed.new_empty((*seed.shape, *shape))
+
+
+class _Drawer:
+    """Numbers the draws of one draft."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._draws = sum(node.target is random_bits for node in draft.graph.nodes)
+
+    def draw(self, shape: Sequence[int], note: dict[str, Any]) -> fx.Node:
+        """A node with the bits of one draw, at the graph's insertion point."""
+        arguments = (find_seed(self._draft), self._draws, list(shape))
+        self._draws += 1
+        return _emit(self._draft.graph, random_bits, arguments, note)
+
+
+def find_seed(draft: Draft) -> fx.Node:
+    """The placeholder of the micro-batch's seed, made when it is first asked for."""
+    for entry in draft.inputs:
+        if entry.kind is InputKind.SEED:
+            return draft.placeholder(entry.node)
+    first = next(iter(draft.graph.nodes))
+    with draft.graph.inserting_before(first):
+        node = draft.graph.placeholder(SEED_NAME)
+    node.meta = {"val": torch.empty((), dtype=torch.int32, device="meta")}
+    draft.inputs = (GraphInput(node.name, InputKind.SEED, SEED_NAME, (), torch.int32), *draft.inputs)
+    return node
+
+
+def seed_draws(draft: Draft) -> None:
+    """Let the common draws of a draft depend on its seed instead of a generator."""
+    drawer: _Drawer | None = None
+    for node in list(draft.graph.nodes):
+        rule = _RULES.get(node.target) if node.op == "call_function" else None
+        value = node.meta.get("val")
+        if rule is None or not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            continue
+        if node.kwargs.get("generator") is not None:
+            continue
+        drawer = drawer or _Drawer(draft)
+        with draft.graph.inserting_before(node):
+            new = rule(draft.graph, node, drawer.draw(tuple(value.shape), node.meta))
+        node.replace_all_uses_with(new)
+        draft.graph.erase_node(node)
+
+
+def _draw_dropout(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
+    probability = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
+    assert isinstance(probability, int | float)
+    kept = _compare(graph, node, bits, float(probability))
+    return _emit(graph, aten._to_copy.default, (kept,), node.meta, dtype=node.meta["val"].dtype)
+
+
+def _compare(graph: fx.Graph, node: fx.Node, bits: fx.Node, probability: float) -> fx.Node:
+    """True with a probability: the bits, as a whole number of 32 bits with sign, are below its quantile."""
+    quantile = round(probability * (1 << 32)) - (1 << 31)
+    if quantile >= 1 << 31:
+        return _emit(graph, aten.ge.Scalar, (bits, -(1 << 31)), node.meta)
+    return _emit(graph, aten.lt.Scalar, (bits, quantile), node.meta)
+
+
+def _draw_bernoulli(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
+    uniform = _scale(graph, node, bits, torch.float32)
+    kept = _emit(graph, aten.lt.Tensor, (uniform, node.args[0]), node.meta)
+    return _emit(graph, aten._to_copy.default, (kept,), node.meta, dtype=node.meta["val"].dtype)
+
+
+def _draw_uniform(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
+    return _scale(graph, node, bits, node.meta["val"].dtype)
+
+
+def _draw_between(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
+    low = node.args[1] if len(node.args) > 1 else node.kwargs.get("from", 0.0)
+    high = node.args[2] if len(node.args) > 2 else node.kwargs.get("to", 1.0)
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    unit = _scale(graph, node, bits, node.meta["val"].dtype)
+    wide = _emit(graph, aten.mul.Tensor, (unit, float(high - low)), node.meta)
+    return _emit(graph, aten.add.Tensor, (wide, float(low)), node.meta)
+
+
+def _scale(graph: fx.Graph, node: fx.Node, bits: fx.Node, dtype: torch.dtype) -> fx.Node:
+    """Numbers of [0, 1): as many high bits as the format holds exactly."""
+    kept = min(24, -round(math.log2(torch.finfo(dtype).eps)) + 1)
+    high = _emit(graph, aten.bitwise_right_shift.Tensor_Scalar, (bits, 32 - kept), node.meta)
+    whole = _emit(graph, aten.bitwise_and.Scalar, (high, (1 << kept) - 1), node.meta)
+    single = _emit(graph, aten._to_copy.default, (whole,), node.meta, dtype=torch.float32)
+    unit = _emit(graph, aten.mul.Tensor, (single, 2.0**-kept), node.meta)
+    return unit if dtype is torch.float32 else _emit(graph, aten._to_copy.default, (unit,), node.meta, dtype=dtype)
+
+
+_Rule = Callable[[fx.Graph, fx.Node, fx.Node], fx.Node]
+
+_RULES: dict[Any, _Rule] = {
+    aten.bernoulli.p: _draw_dropout,
+    aten.bernoulli.default: _draw_bernoulli,
+    aten.rand.default: _draw_uniform,
+    aten.rand_like.default: _draw_uniform,
+    aten.uniform.default: _draw_between,
+}
+
+
+def expand_bits(draft: Draft) -> None:
+    """Write the draws as plain integer operators, which Inductor fuses with what reads them."""
+    tracer = fx.proxy.GraphAppendingTracer(draft.graph)
+    for node in list(draft.graph.nodes):
+        if node.target is not random_bits:
+            continue
+        seed, draw, shape = node.args
+        before = set(draft.graph.nodes)
+        with draft.graph.inserting_before(node):
+            bits = compute_bits(fx.Proxy(seed, tracer), draw, shape)
+        for made in draft.graph.nodes:
+            if made not in before:
+                set_value(made, node.meta)
+        node.replace_all_uses_with(bits.node)
+        draft.graph.erase_node(node)
+
+
+def _emit(graph: fx.Graph, target: Any, args: tuple[Any, ...], meta: dict[str, Any], **kwargs: Any) -> fx.Node:
+    node = graph.call_function(target, args, kwargs)
+    set_value(node, meta)
+    return node
+
+
+def set_value(node: fx.Node, meta: dict[str, Any]) -> None:
+    """Give a new node the meta data of another, with the shape and format of its own result."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: source.meta["val"])
+    if "device" in kwargs:
+        kwargs = {**kwargs, "device": "meta"}
+    node.meta = {**meta, "val": node.target(*args, **kwargs)}  # type: ignore[operator]

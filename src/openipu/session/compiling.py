@@ -1,0 +1,247 @@
+"""The one door for front ends: compile, plan, keep what was compiled.
+
+In: a user's model with example inputs, `RunOptions`, an optimizer's structure, a system.
+Out: a `Compiled`: the captured `Program`, its `Plan`, and an `Executable` that runs it on this host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch.utils import _pytree as pytree
+
+from openipu.capture import capture_program
+from openipu.errors import OptionError
+from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
+from openipu.history import log
+from openipu.machine import System, resolve_system
+from openipu.plan import Plan, plan_program
+from openipu.plan.deferred import replace_options
+from openipu.report import write_profile
+from openipu.run import Executable, split_micro_batch
+from openipu.session.cache import check_inputs, fingerprint_program, key_program, plan_once
+from openipu.session.compile_log import log_compilation
+from openipu.store import Store, choose_directory, open_store
+from openipu.trace import CAPTURE, COMPILE, PLAN, span
+
+Progress = Callable[[int], None]  # percent done
+Settle = Callable[[Program, RunOptions], RunOptions]  # a front end's checks of a captured program
+Advise = Callable[[Program, Plan], str]  # what to do about a program that does not fit, in a front end's words
+
+TIER_VARIABLE = "OPENIPU_TIER"
+DETERMINISTIC_VARIABLE = "OPENIPU_DETERMINISTIC"
+QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
+
+_logger = logging.getLogger("openipu")
+_naming = threading.Lock()
+_named: dict[Path, int] = {}  # directories of profiles -> the thread that writes there, or wrote
+
+
+@dataclass(eq=False)
+class Compiled:
+    """One program, ready to run."""
+
+    program: Program
+    plan: Plan
+    executable: Executable
+    compilation_seconds: float  # capture, planning, profile and executable
+    profile_directory: Path | None = None
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+
+def plan_model(
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    options: RunOptions,
+    optimizer: OptimizerSpec | None = None,
+    system: System | str | None = None,
+    name: str = "",
+    progress: Progress | None = None,
+    settle: Settle | None = None,
+    program: Program | None = None,
+    store: Store | None = None,
+) -> tuple[Program, Plan]:
+    """Capture and plan, without weights and without running. Inputs are one call's worth, as for `compile_model`.
+
+    `settle` sees the program before it is planned: it may refuse it, or answer with options that the program implies.
+    A `program` that was read from a file is taken as it is, and nothing is captured. A plan that the `store` has is not
+    made again.
+    """
+    report = progress or (lambda percent: None)
+    report(5)
+    flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    micro = [split_micro_batch(leaf, options) for leaf in flat]
+    if program is None:
+        micro_args, micro_kwargs = pytree.tree_unflatten(micro, spec)
+        with span(CAPTURE, "capture"):
+            program = capture_program(
+                model,
+                micro_args,
+                micro_kwargs,
+                training=options.training,
+                optimizer=optimizer,
+                name=name or type(model).__name__,
+            )
+    else:
+        check_inputs(program, micro)
+        program = dataclasses.replace(program, name=name or program.name)
+    report(45)
+    if settle is not None:
+        options = settle(program, options)
+    chosen = choose_system(system)
+
+    def show(share: float) -> None:
+        report(45 + int(50 * share))
+
+    with span(PLAN, "plan"):
+        if store is None:
+            return program, plan_program(program, chosen, options, progress=show)
+        least = 0.0 if store.directory != choose_directory() else QUICK_SECONDS
+        key = key_program(program, chosen, options)
+        return program, plan_once(store, key, program, chosen, options, progress=show, least_seconds=least)
+
+
+def compile_model(
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    options: RunOptions,
+    optimizer: OptimizerSpec | None = None,
+    system: System | str | None = None,
+    name: str = "",
+    profile_directory: Path | None = None,
+    show_progress: bool = True,
+    settle: Settle | None = None,
+    cache_directory: Path | None = None,
+    program: Program | None = None,
+    advise: Advise | None = None,
+) -> Compiled:
+    """Capture, plan and make executable. Weights are not copied: the front end loads them."""
+    started = time.perf_counter()
+    store = open_store(cache_directory)
+    with _progress_bar(show_progress) as progress, span(COMPILE, f"compile {name or type(model).__name__}"):
+        program, plan = plan_model(
+            model,
+            args,
+            kwargs,
+            options=options,
+            optimizer=optimizer,
+            system=system,
+            name=name,
+            progress=progress,
+            settle=settle,
+            program=program,
+            store=store,
+        )
+        plan = replace_options(plan, choose_tier(choose_determinism(plan.options)))
+        directory = profile_directory or _choose_directory(program.name)
+        if directory is not None:  # before anything can fail for want of this host's memory
+            with span(PLAN, "write profile"):
+                write_profile(plan, directory)
+        with span(COMPILE, "make executable"):
+            executable = Executable(program, plan.options, fingerprint_program(program))
+        compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
+        progress(100)
+    log.add(plan, directory)
+    log_compilation(program, plan)
+    if not plan.fit.fits:
+        _logger.warning("%s", describe_misfit(plan, advise(program, plan) if advise is not None else ""))
+    return compiled
+
+
+def describe_misfit(plan: Plan, advice: str = "") -> str:
+    """One paragraph for a program that is too large: how much, where, and what fills the fullest tile."""
+    fit = plan.fit
+    largest = ", ".join(f"{culprit.name} ({culprit.bytes_on_tile:,} B)" for culprit in fit.culprits[:3])
+    return (
+        f"{plan.name} would not fit {plan.system.target.name}: {fit.tiles_over:,} tiles are over their "
+        f"{fit.limit_bytes:,} bytes, by {fit.bytes_over:,} bytes in all. The fullest, tile {fit.peak_tile} of "
+        f"IPU {fit.peak_ipu}, needs "
+        f"{fit.peak_bytes:,} bytes, most of them for {largest}. The program still runs on this host. "
+        f"{advice or 'Try a smaller micro-batch, half precision, or a lower available-memory proportion.'}"
+    )
+
+
+def _choose_directory(name: str) -> Path | None:
+    """Where the command line wants this program's profile. A second program of the same name gets a number."""
+    if log.profile_root is None:
+        return None
+    own = threading.get_ident()
+    with _naming:
+        taken = {compiled.profile_directory for compiled in log.compiled}
+        taken |= {directory for directory, thread in _named.items() if thread != own}
+        directory, number = log.profile_root / name, 1
+        while directory in taken:
+            number += 1
+            directory = log.profile_root / f"{name}-{number}"
+        _named[directory] = own
+    return directory
+
+
+def choose_tier(options: RunOptions) -> RunOptions:
+    """The command line's tier, else the environment's, else what the options say."""
+    wished = log.tier or os.environ.get(TIER_VARIABLE)
+    if not wished:
+        return options
+    if wished not in list(Tier):
+        raise OptionError(
+            f"The tier {wished!r} is unknown. Set {TIER_VARIABLE}, or --tier of `openipu run`, to {' or '.join(Tier)}."
+        )
+    return dataclasses.replace(options, tier=Tier(wished))
+
+
+def choose_determinism(options: RunOptions) -> RunOptions:
+    """The environment's wish for the same bits in every run, else what the options say."""
+    wished = os.environ.get(DETERMINISTIC_VARIABLE) or "0"
+    if wished not in ("0", "1"):
+        raise OptionError(
+            f"{DETERMINISTIC_VARIABLE} is {wished!r}: set it to 1 for the same bits in every run, or to 0."
+        )
+    return dataclasses.replace(options, deterministic=True) if wished == "1" else options
+
+
+def choose_system(system: System | str | None) -> System:
+    """An explicit choice, else the command line's, else the environment's, else the default."""
+    if system is None and log.system is not None:
+        return log.system
+    return resolve_system(system)
+
+
+class _Bar:
+    """A tqdm bar that is moved to a percentage."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        # A step that comes soon after another is shown as well: tqdm would leave it out, and the bar would seem stuck.
+        shown = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}]"
+        self._bar = tqdm(total=100, desc="Graph compilation", bar_format=shown, mininterval=0, miniters=1)
+
+    def __enter__(self) -> Progress:
+        return self._move
+
+    def __exit__(self, kind: object, *details: object) -> None:
+        self._bar.leave = kind is None  # half a bar above an error says nothing
+        self._bar.close()
+
+    def _move(self, percent: int) -> None:
+        self._bar.update(max(0, percent - self._bar.n))
+
+
+def _progress_bar(show: bool) -> AbstractContextManager[Progress]:
+    return _Bar() if show else nullcontext(lambda percent: None)

@@ -1,0 +1,1 @@
+"""Loading data in another process while the model runs."""

@@ -1,0 +1,1 @@
+"""Weights, which live twice: on the host and on the device."""

@@ -109,6 +109,4 @@ def _unflatten(values: Iterable[Any], context: tuple[Any, tuple[Any, ...]]) -> A
     return _fill(blank if isinstance(blank, tuple) else copy.copy(blank), keys, list(values))
 
 
-pytree.register_pytree_node(
-    _Opened, _flatten, _unflatten, serialized_type_name="openipu.capture.containers._Opened"
-)
+pytree.register_pytree_node(_Opened, _flatten, _unflatten, serialized_type_name="openipu.capture.containers._Opened")

@@ -70,7 +70,7 @@ class InstantEngine:
         self._accumulates = options.gradient_accumulation * options.replicas > fold or options.instances > 1
         for lane in lanes.lanes:
             lane.build_updater(plan, program, self._accumulates)
-            lane.bind(make_draft(), program.name, options, self._accumulates)
+            lane.bind(make_draft(), program, options, self._accumulates)
         self._updaters = [lane.updater for lane in lanes.lanes if lane.updater is not None]
         function = lanes.first.function
         assert function is not None

@@ -15,10 +15,10 @@ from torch import fx
 
 from openipu.graph import GraphInput, InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.engines.micro import scale_gradients
 from openipu.run.half.rounding import apply_number_options
 from openipu.run.passes.seeded_random import set_value
 from openipu.run.passes.simplify import remove_dead_code, share_equal_values, simplify
+from openipu.run.update.in_graph import scale_gradients
 from openipu.run.update.scalar_lanes import separate_scalars
 
 aten = torch.ops.aten

@@ -20,6 +20,7 @@ from openipu.run.engines.compile_choice import NEVER, choose_patience, choose_ro
 from openipu.run.engines.engine import CompiledEngine, Engine, InstantEngine, draft_units
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.micro import draft_micro, weigh_micro_batch
+from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
 from openipu.run.half.rounding import choose_overflow
 from openipu.run.memory.host_memory import release_pages
 from openipu.run.memory.lanes import Lanes
@@ -33,7 +34,6 @@ from openipu.run.native import (
     prepare_rounding,
     take_over_rounding,
 )
-from openipu.run.passes.onednn_recurrent import use_onednn
 from openipu.run.update.rounded_rules import plan_rounded_update, rounds_update
 from openipu.run.update.rules import plan_update
 from openipu.trace import COMPILE, mark_moment, span
@@ -284,7 +284,7 @@ class Tiers:
         draft = draft_micro(self._program, self._options)
         folded = apply_fold(draft, fold)
         assert folded is not None
-        use_onednn(folded)
+        apply_passes(FOLDED, folded, Setting(self._program, self._options))
         return folded
 
 

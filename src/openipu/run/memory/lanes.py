@@ -36,10 +36,10 @@ class Lane:
                 written = frozenset(entry.name for entry in program.micro.outputs_of(OutputKind.PARAMETER))
                 self.updater = Updater(plan, self.memory, accumulates, written)
 
-    def bind(self, draft: Draft, name: str, options: RunOptions, accumulates: bool) -> None:
+    def bind(self, draft: Draft, program: Program, options: RunOptions, accumulates: bool) -> None:
         """Make the function that runs the draft on the memory as it lies now."""
         with torch.no_grad():
-            self.function = build_micro(draft, name, self.memory, self.updater, options, accumulates)
+            self.function = build_micro(draft, program, self.memory, self.updater, options, accumulates)
 
 
 class Lanes:

@@ -19,8 +19,8 @@ import torch
 from openipu.errors import ArchiveError
 from openipu.graph import GraphCall
 from openipu.run.drafts.draft import Draft
-from openipu.run.half.rounding import expand_rounding, round_half
-from openipu.run.half.windows import store_windowed_values
+from openipu.run.engines.pass_list import COMPILED
+from openipu.run.half.rounding import round_half
 from openipu.run.native.function import NativeFunction
 from openipu.run.native.graph_text import write_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
@@ -28,7 +28,7 @@ from openipu.run.native.process import CompilerProcess, Priority
 from openipu.run.native.scratch import Scratch, open_scratch
 from openipu.run.native.signature import Signature
 from openipu.run.native.spare_thread import give_thread, take_thread_back
-from openipu.run.passes.seeded_random import expand_bits, random_bits
+from openipu.run.passes.seeded_random import random_bits
 from openipu.store import Entry, Store, describe_build, describe_host, make_key, open_store
 
 
@@ -70,9 +70,8 @@ class NativeJob:
             reason = explain_unsupported(draft)
             if reason is not None:
                 raise NotCompiledError(reason)
-            expand_rounding(draft)
-            expand_bits(draft)
-            store_windowed_values(draft)
+            for apply in COMPILED:
+                apply(draft)
             text, tensors = Signature.read(draft).write()
             units.append(
                 {

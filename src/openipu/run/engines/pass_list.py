@@ -1,0 +1,161 @@
+"""Every pass from a captured graph to one that runs, by tier and in order: as `plan/planner.py` lists those of a plan.
+
+In: a `Draft` of the micro graph, and a `Setting`: what the passes may ask for. Out: the same draft, changed. Between
+`MICRO` and the rest, several micro-batches may be folded into one draft (`fold_choice`); the compiled tier then joins
+forward, backward and update (`step_graph`) before its own passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from openipu.graph import InputKind, OutputKind, Program, RunOptions
+from openipu.run.drafts.draft import Draft
+from openipu.run.half.rounded_draws import fuse_draws
+from openipu.run.half.rounding import apply_number_options, expand_rounding
+from openipu.run.half.wide_weights import read_wide_weights
+from openipu.run.half.windows import store_windowed_values
+from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
+from openipu.run.passes.float_exceptions import check_arithmetic
+from openipu.run.passes.loss_scale import add_statistics
+from openipu.run.passes.onednn_products import use_onednn_products
+from openipu.run.passes.onednn_recurrent import use_onednn
+from openipu.run.passes.packed_weights import pack_weights
+from openipu.run.passes.seeded_random import expand_bits
+from openipu.run.passes.simplify import own_outputs, simplify
+from openipu.run.taps import add_taps
+from openipu.run.update.in_graph import apply_updates, scale_gradients
+from openipu.run.update.updater import Updater
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the passes over one draft may ask for."""
+
+    program: Program
+    options: RunOptions
+    scale: float = 1.0  # the weight of one micro-batch in the reduced gradient
+    memory: DeviceMemory | None = None  # instant tier: what the draft will run on
+    updater: Updater | None = None  # instant tier: what applies gradients, if anything does
+    accumulates: bool = False  # gradients of several calls are added up before an update
+
+    @property
+    def device_memory(self) -> DeviceMemory:
+        assert self.memory is not None
+        return self.memory
+
+    @property
+    def device_updater(self) -> Updater:
+        assert self.updater is not None
+        return self.updater
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One change of a draft, and when it is made."""
+
+    name: str
+    apply: Callable[[Draft, Setting], None]
+    when: Callable[[Setting], bool] = lambda setting: True
+
+
+# Both tiers. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
+MICRO: tuple[Pass, ...] = (
+    Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps)),
+    Pass("keep what a run needs", lambda draft, setting: _keep_results(draft, setting.program)),
+    Pass(
+        "count gradients for the loss scale",
+        lambda draft, setting: _count_gradients(draft, setting.options),
+        lambda setting: setting.options.loss_scale_control is not None,
+    ),
+    Pass("simplify", lambda draft, setting: simplify(draft)),
+    Pass("round as the options say", lambda draft, setting: apply_number_options(draft, setting.options)),
+    Pass("read weights in float32", lambda draft, setting: read_wide_weights(draft, setting.program)),
+    Pass("own outputs", lambda draft, setting: own_outputs(draft)),
+)
+
+# Both tiers, once micro-batches are folded.
+FOLDED: tuple[Pass, ...] = (Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),)
+
+
+def _accumulates(setting: Setting) -> bool:
+    return setting.updater is not None and setting.accumulates
+
+
+def _updates(setting: Setting) -> bool:
+    return setting.updater is not None and not setting.accumulates
+
+
+def _checks(setting: Setting) -> bool:
+    return setting.options.floating_point_exceptions
+
+
+def _hurries(setting: Setting) -> bool:
+    return not setting.options.floating_point_exceptions
+
+
+INSTANT: tuple[Pass, ...] = (
+    Pass(
+        "add gradients to their accumulators",
+        lambda draft, setting: accumulate_gradients(
+            draft,
+            setting.device_updater.accumulators,
+            setting.scale,
+            single=setting.options.floating_point_exceptions,
+        ),
+        _accumulates,
+    ),
+    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates),
+    Pass(
+        "update as soon as a gradient is there",
+        lambda draft, setting: apply_updates(
+            draft, setting.device_updater.ready_buckets, frozenset(setting.device_updater.late_gradients)
+        ),
+        _updates,
+    ),
+    # Last: the passes above read the operators' schemas.
+    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks),
+    Pass(
+        "pack weights of inference",
+        lambda draft, setting: pack_weights(draft, setting.device_memory),
+        lambda setting: _hurries(setting) and not setting.options.training,
+    ),
+    Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _hurries),
+    Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
+    Pass("draw and round in one call", lambda draft, setting: fuse_draws(draft.graph), _hurries),
+)
+
+# Over each graph of the compiled tier: a whole step, or accumulation and update.
+COMPILED: tuple[Callable[[Draft], None], ...] = (expand_rounding, expand_bits, store_windowed_values)
+
+
+def apply_passes(passes: Sequence[Pass], draft: Draft, setting: Setting) -> None:
+    """Run those passes that the setting calls for, in order."""
+    for entry in passes:
+        if entry.when(setting):
+            entry.apply(draft, setting)
+
+
+def list_updated(program: Program) -> frozenset[str]:
+    """Parameters whose gradients the update reads."""
+    if program.update is None:
+        return frozenset()
+    return frozenset(entry.name for entry in program.update.inputs_of(InputKind.GRADIENT))
+
+
+def _keep_results(draft: Draft, program: Program) -> None:
+    """Return neither the loss nor gradients that no update reads."""
+    gradients = list_updated(program)
+    kept = [
+        (node, entry)
+        for node, entry in zip(draft.results, draft.outputs, strict=True)
+        if entry.kind is not OutputKind.LOSS and (entry.kind is not OutputKind.GRADIENT or entry.name in gradients)
+    ]
+    draft.replace_results([node for node, _ in kept], [entry for _, entry in kept])
+
+
+def _count_gradients(draft: Draft, options: RunOptions) -> None:
+    assert options.loss_scale_control is not None
+    add_statistics(draft, options.loss_scale_control)

@@ -1,7 +1,6 @@
-"""What this process compiles, and what the command line wishes for it: free of torch.
+"""What this process compiled, for the summary at its end: figures, free of torch.
 
-`openipu run` sets the wishes before the script starts, and must not import torch before the script does: scripts set
-environment variables that torch reads once. `session` fills the list.
+In: plans, as `session` makes them. Out: one small record per program that a reader could tell apart.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from openipu.machine import System
 
 if TYPE_CHECKING:
     from openipu.plan.types import Fit, Plan, Timing
@@ -43,7 +40,7 @@ class OpUse:
 
 
 @dataclass
-class SessionLog:
+class History:
     """What this process compiled, in order: the summary at the end of `openipu run` reads it.
 
     Programs that the summary cannot tell apart are one entry with a count: a process that compiles and destroys all day
@@ -52,9 +49,6 @@ class SessionLog:
 
     compiled: Counter[CompiledProgram] = field(default_factory=Counter)  # in the order of their first compilation
     ops: Counter[OpUse] | None = None  # of all compiled programs; None: nobody wants them, and no detail is planned
-    profile_root: Path | None = None  # where every program's profile goes, if anywhere
-    system: System | None = None  # overrides the default system
-    tier: str | None = None  # overrides how programs are executed: "instant" or "compiled"
 
     def add(self, plan: Plan, profile_directory: Path | None) -> None:
         """Write down a program that was compiled, without keeping its plan."""
@@ -79,4 +73,4 @@ def _sum_up(plan: Plan, profile_directory: Path | None) -> CompiledProgram:
     )
 
 
-log = SessionLog()
+history = History()

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from openipu.history import log
 from openipu.machine import SYSTEM_VARIABLE, System, resolve_system
+from openipu.overrides import read_overrides
 from openipu.pod import find_pod
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options
@@ -24,7 +24,7 @@ _SYSTEMS = {"ipu1": "c2-8", "ipu2": None, "ipu21": "c600"}  # None: the default 
 
 def choose_modelled_system(options: Options) -> System | None:
     """The system that PopTorch's settings ask for."""
-    if log.system is not None or os.environ.get(SYSTEM_VARIABLE):
+    if read_overrides().system is not None or os.environ.get(SYSTEM_VARIABLE):
         return None
     chosen = os.environ.get(VERSION_VARIABLE) or options.exists("ipu_version")
     small = os.environ.get(SMALL_VARIABLE, "0") not in ("", "0")

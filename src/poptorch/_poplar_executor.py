@@ -37,7 +37,7 @@ from poptorch._modelled_system import choose_modelled_system
 from poptorch._optimizer.device import DeviceOptimizer
 from poptorch._optimizer.loss_scaling import FINAL_NAME, collect_scales, read_control
 from poptorch._placement.blocks import resolve_blocks
-from poptorch._placement.checks import count_ipus_per_replica, settle_program
+from poptorch._placement.checks import check_program, count_ipus_per_replica, place_program
 from poptorch._placement.replica_grouping import ReplicaGroupings, show_one_group
 from poptorch._weights.device import DeviceWeights
 from poptorch._weights.transfers import Transfers
@@ -230,11 +230,12 @@ class PoplarExecutor(Transfers, Saving, Inspection):
     def _capture(self, prepared: BoundInputs, run_options: RunOptions) -> session.Compiled:
         optimizer = self._optimizer.describe() if self._optimizer else None
 
-        def settle(program: Program, chosen: RunOptions) -> RunOptions:
+        def place(program: Program, chosen: RunOptions) -> tuple[Program, RunOptions]:
             shown.close()  # the model was captured
-            settled = settle_program(program, chosen, self._options, resolver)
-            self._reserve(program)
-            return settled
+            return place_program(program, chosen, self._options, resolver)
+
+        def check(program: Program, chosen: RunOptions) -> None:
+            check_program(program, chosen, self._options, resolver)
 
         strategy = self._options._execution_strategy
         with ExitStack() as shown, resolve_blocks(strategy) as resolver:
@@ -251,10 +252,9 @@ class PoplarExecutor(Transfers, Saving, Inspection):
                 name=self._options.get("model_name") or ("training" if self._training else "inference"),
                 profile_directory=choose_profile_directory(self._options, self._training),
                 show_progress=self._options.show_compilation_progress_bar,
-                settle=settle,
+                front_end=session.FrontEnd(place=place, check=check, reserve=self._reserve, advise=advise_misfit),
                 cache_directory=choose_cache_directory(self._options),
                 program=self._restored_program,
-                advise=advise_misfit,
             )
 
     def _reserve(self, program: Program) -> None:

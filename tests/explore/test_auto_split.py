@@ -87,10 +87,12 @@ def test_what_is_offered_was_planned_in_full():
     job = make_job(gradient_accumulation=16)
     split = find_split(job, make_system(2**17), micro_batches=[16])
     program = capture_job(job)
-    options = apply_split(program, split)
-    again = plan_program(program, split.plan.system, options)
+    before = {node.name: note_of(node) for node in program.micro.module.graph.nodes}
+    placed, options = apply_split(program, split)
+    again = plan_program(placed, split.plan.system, options)
     assert again.fit == split.plan.fit
     assert again.timing.call_cycles == split.plan.timing.call_cycles
+    assert {node.name: note_of(node) for node in program.micro.module.graph.nodes} == before, "a program never changes"
 
 
 def test_a_machine_with_room_pays_for_no_memory_that_it_need_not_save():

@@ -4,14 +4,16 @@ import pytest
 import torch
 
 import poptorch
-from openipu.history import log
+from openipu.overrides import Overrides, set_overrides
 
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch):
     for name in ("OPENIPU_SYSTEM", "POPTORCH_IPU_MODEL_VERSION", "POPTORCH_SMALL_IPU_MODEL"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(log, "system", None)
+    before = set_overrides(Overrides())
+    yield
+    set_overrides(before)
 
 
 def plan_system(options=None):

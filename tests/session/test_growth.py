@@ -12,7 +12,7 @@ from torch import nn
 
 import poptorch
 from openipu.capture.lines import find_user_line
-from openipu.history import CompiledProgram, SessionLog, log
+from openipu.history import CompiledProgram, History, history
 from openipu.plan import Plan
 
 WARM_UP, CYCLES = 3, 8
@@ -121,12 +121,12 @@ def test_no_object_is_left_behind_by_programs_that_write_their_own_profile(tmp_p
 
 def test_a_destroyed_program_leaves_figures_and_no_plan():
     before = count_plans()
-    entries = log.compiled.total()
+    entries = history.compiled.total()
     for _ in range(2):
         infer(nn.Linear(8, 3))
     assert count_plans() == before
-    assert log.compiled.total() == entries + 2
-    assert all(isinstance(item, CompiledProgram) for item in log.compiled)
+    assert history.compiled.total() == entries + 2
+    assert all(isinstance(item, CompiledProgram) for item in history.compiled)
 
 
 def test_equal_programs_are_one_entry_with_a_count_and_others_entries_of_their_own(tmp_path):
@@ -134,11 +134,11 @@ def test_equal_programs_are_one_entry_with_a_count_and_others_entries_of_their_o
     executor.compile(torch.ones(4, 8))
     wider = poptorch.inferenceModel(nn.Linear(8, 700), make_options())
     wider.compile(torch.ones(4, 8))
-    own = SessionLog()
+    own = History()
     for plan in (executor._compiled.plan, wider._compiled.plan, executor._compiled.plan):
         own.add(plan, tmp_path)
     assert list(own.compiled.values()) == [2, 1]
-    reported = SessionLog(profile_root=tmp_path)
+    reported = History()
     reported.add(executor._compiled.plan, tmp_path / "a")
     reported.add(executor._compiled.plan, tmp_path / "b")
     assert [program.profile_directory for program in reported.compiled] == [tmp_path / "a", tmp_path / "b"]

@@ -7,14 +7,14 @@ import torch
 
 from openipu import session
 from openipu.graph import RunOptions
-from openipu.history import log
+from openipu.overrides import Overrides, set_overrides
 
 
 @pytest.fixture
 def profile_root(tmp_path):
-    before, log.profile_root = log.profile_root, tmp_path
+    before = set_overrides(Overrides(profile_root=tmp_path))
     yield tmp_path
-    log.profile_root = before
+    set_overrides(before)
 
 
 def test_programs_of_one_name_get_profiles_of_their_own(profile_root):
@@ -22,9 +22,8 @@ def test_programs_of_one_name_get_profiles_of_their_own(profile_root):
     together = threading.Barrier(4)
     directories = []
 
-    def settle(program, options):
+    def check(program, options):
         together.wait(timeout=300)
-        return options
 
     def compile_one(width):
         compiled = session.compile_model(
@@ -33,7 +32,7 @@ def test_programs_of_one_name_get_profiles_of_their_own(profile_root):
             options=RunOptions(training=False),
             name="one name",
             show_progress=False,
-            settle=settle,
+            front_end=session.FrontEnd(check=check),
         )
         directories.append(compiled.profile_directory)
 

@@ -4,14 +4,16 @@ import pytest
 
 from openipu.errors import OptionError
 from openipu.graph import RunOptions, Tier
-from openipu.history import log
+from openipu.overrides import Overrides, set_overrides
 from openipu.session import TIER_VARIABLE, choose_tier
 
 
 @pytest.fixture(autouse=True)
 def _nobody_wishes(monkeypatch):
     monkeypatch.delenv(TIER_VARIABLE, raising=False)
-    monkeypatch.setattr(log, "tier", None)
+    before = set_overrides(Overrides())
+    yield
+    set_overrides(before)
 
 
 def test_options_decide_when_nobody_wishes():
@@ -22,7 +24,7 @@ def test_options_decide_when_nobody_wishes():
 def test_the_environment_decides_over_options_and_the_command_line_over_both(monkeypatch):
     monkeypatch.setenv(TIER_VARIABLE, "compiled")
     assert choose_tier(RunOptions()).tier is Tier.COMPILED
-    monkeypatch.setattr(log, "tier", "instant")
+    set_overrides(Overrides(tier="instant"))
     assert choose_tier(RunOptions(tier=Tier.COMPILED)).tier is Tier.INSTANT
 
 

@@ -13,7 +13,8 @@ from rich.markup import escape
 
 from openipu.cli.terminal import open_console, shorten_place
 from openipu.errors import OpenIpuError
-from openipu.history import CompiledProgram, SessionLog
+from openipu.history import CompiledProgram, History
+from openipu.overrides import read_overrides
 from openipu.report import read_profile, write_html
 from openipu.report.summary import KIND_ORDER
 from openipu.report.units import format_bytes, format_bytes_of, format_cycles, format_rate, format_seconds, format_share
@@ -23,18 +24,18 @@ TRACE_PAGE_NAME = "system.html"
 _SESSION = "openipu.session"  # what every front end compiles with
 
 
-def close_run(log: SessionLog, *, quiet: bool, failed: bool) -> None:
+def close_run(history: History, *, quiet: bool, failed: bool) -> None:
     """Write the reports and, unless quiet, print one block a program. Never hides how the script itself ended.
 
     A script that failed has told why: that it compiled nothing is no news then.
     """
     console = open_console(stderr=True)
-    if not log.compiled and not quiet and not failed:
+    if not history.compiled and not quiet and not failed:
         hint = "" if _SESSION in sys.modules else " `openipu doctor` lists the front ends that lead to one."
         console.print(f"openipu: the script compiled no IPU program, so there is nothing to report.{hint}")
-    for compiled, count in log.compiled.items():
+    for compiled, count in history.compiled.items():
         try:
-            report = _write_report(compiled, log)
+            report = _write_report(compiled, history)
             if not quiet:
                 _print_program(console, compiled, count, report)
         except OpenIpuError as error:
@@ -67,9 +68,9 @@ def close_trace(directory: Path, started: float, *, quiet: bool) -> None:
         console.print(f"  trace: {escape(_shorten(page))}", soft_wrap=True)
 
 
-def _write_report(compiled: CompiledProgram, log: SessionLog) -> Path | None:
+def _write_report(compiled: CompiledProgram, history: History) -> Path | None:
     """A front end may have asked for a profile of its own; the HTML is for those who used --profile."""
-    if log.profile_root is None or compiled.profile_directory is None:
+    if read_overrides().profile_root is None or compiled.profile_directory is None:
         return None
     profile = read_profile(compiled.profile_directory)  # as it was written when the program was compiled
     return write_html(profile, compiled.profile_directory / REPORT_NAME)

@@ -4,11 +4,14 @@ from openipu.session.compiling import (
     DETERMINISTIC_VARIABLE,
     TIER_VARIABLE,
     Compiled,
+    FrontEnd,
     choose_determinism,
     choose_system,
     choose_tier,
     compile_model,
+    compile_program,
     describe_misfit,
+    plan_captured,
     plan_model,
 )
 
@@ -16,10 +19,13 @@ __all__ = [
     "DETERMINISTIC_VARIABLE",
     "TIER_VARIABLE",
     "Compiled",
+    "FrontEnd",
     "choose_determinism",
     "choose_system",
     "choose_tier",
     "compile_model",
+    "compile_program",
     "describe_misfit",
+    "plan_captured",
     "plan_model",
 ]

@@ -22,8 +22,9 @@ from torch.utils import _pytree as pytree
 from openipu.capture import capture_program
 from openipu.errors import OptionError
 from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
-from openipu.history import log
+from openipu.history import history
 from openipu.machine import System, resolve_system
+from openipu.overrides import read_overrides
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import replace_options
 from openipu.report import write_profile
@@ -34,8 +35,6 @@ from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
 
 Progress = Callable[[int], None]  # percent done
-Settle = Callable[[Program, RunOptions], RunOptions]  # a front end's checks of a captured program
-Advise = Callable[[Program, Plan], str]  # what to do about a program that does not fit, in a front end's words
 
 TIER_VARIABLE = "OPENIPU_TIER"
 DETERMINISTIC_VARIABLE = "OPENIPU_DETERMINISTIC"
@@ -44,6 +43,16 @@ QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
 _logger = logging.getLogger("openipu")
 _naming = threading.Lock()
 _named: dict[Path, int] = {}  # directories of profiles -> the thread that writes there, or wrote
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FrontEnd:
+    """What a front end adds to a compilation: three steps in this order, before planning, and its own words after."""
+
+    place: Callable[[Program, RunOptions], tuple[Program, RunOptions]] | None = None  # a new program, and its options
+    check: Callable[[Program, RunOptions], None] | None = None  # refuse what the front end's IPU could not run
+    reserve: Callable[[Program], None] | None = None  # take IPUs for it
+    advise: Callable[[Program, Plan], str] | None = None  # what to do about a program that does not fit
 
 
 @dataclass(eq=False)
@@ -71,13 +80,12 @@ def plan_model(
     system: System | str | None = None,
     name: str = "",
     progress: Progress | None = None,
-    settle: Settle | None = None,
+    front_end: FrontEnd = FrontEnd(),  # noqa: B008 (frozen)
     program: Program | None = None,
     store: Store | None = None,
 ) -> tuple[Program, Plan]:
     """Capture and plan, without weights and without running. Inputs are one call's worth, as for `compile_model`.
 
-    `settle` sees the program before it is planned: it may refuse it, or answer with options that the program implies.
     A `program` that was read from a file is taken as it is, and nothing is captured. A plan that the `store` has is not
     made again.
     """
@@ -100,8 +108,26 @@ def plan_model(
         check_inputs(program, micro)
         program = dataclasses.replace(program, name=name or program.name)
     report(45)
-    if settle is not None:
-        options = settle(program, options)
+    return plan_captured(program, options=options, system=system, progress=report, front_end=front_end, store=store)
+
+
+def plan_captured(
+    program: Program,
+    *,
+    options: RunOptions,
+    system: System | str | None = None,
+    progress: Progress | None = None,
+    front_end: FrontEnd = FrontEnd(),  # noqa: B008 (frozen)
+    store: Store | None = None,
+) -> tuple[Program, Plan]:
+    """Place, check, reserve and plan a captured program. What comes back is the program as it was placed."""
+    report = progress or (lambda percent: None)
+    if front_end.place is not None:
+        program, options = front_end.place(program, options)
+    if front_end.check is not None:
+        front_end.check(program, options)
+    if front_end.reserve is not None:
+        front_end.reserve(program)
     chosen = choose_system(system)
 
     def show(share: float) -> None:
@@ -126,16 +152,14 @@ def compile_model(
     name: str = "",
     profile_directory: Path | None = None,
     show_progress: bool = True,
-    settle: Settle | None = None,
+    front_end: FrontEnd = FrontEnd(),  # noqa: B008 (frozen)
     cache_directory: Path | None = None,
     program: Program | None = None,
-    advise: Advise | None = None,
 ) -> Compiled:
     """Capture, plan and make executable. Weights are not copied: the front end loads them."""
-    started = time.perf_counter()
-    store = open_store(cache_directory)
-    with _progress_bar(show_progress) as progress, span(COMPILE, f"compile {name or type(model).__name__}"):
-        program, plan = plan_model(
+
+    def plan(store: Store, progress: Progress) -> tuple[Program, Plan]:
+        return plan_model(
             model,
             args,
             kwargs,
@@ -144,10 +168,47 @@ def compile_model(
             system=system,
             name=name,
             progress=progress,
-            settle=settle,
+            front_end=front_end,
             program=program,
             store=store,
         )
+
+    title = name or type(model).__name__
+    return _compile(plan, title, profile_directory, show_progress, cache_directory, front_end)
+
+
+def compile_program(
+    program: Program,
+    *,
+    options: RunOptions,
+    system: System | str | None = None,
+    profile_directory: Path | None = None,
+    show_progress: bool = True,
+    front_end: FrontEnd = FrontEnd(),  # noqa: B008 (frozen)
+    cache_directory: Path | None = None,
+) -> Compiled:
+    """As `compile_model`, for a program that was captured already, by whatever front end."""
+
+    def plan(store: Store, progress: Progress) -> tuple[Program, Plan]:
+        return plan_captured(
+            program, options=options, system=system, progress=progress, front_end=front_end, store=store
+        )
+
+    return _compile(plan, program.name, profile_directory, show_progress, cache_directory, front_end)
+
+
+def _compile(
+    make_plan: Callable[[Store, Progress], tuple[Program, Plan]],
+    title: str,
+    profile_directory: Path | None,
+    show_progress: bool,
+    cache_directory: Path | None,
+    front_end: FrontEnd,
+) -> Compiled:
+    started = time.perf_counter()
+    store = open_store(cache_directory)
+    with _progress_bar(show_progress) as progress, span(COMPILE, f"compile {title}"):
+        program, plan = make_plan(store, progress)
         plan = replace_options(plan, choose_tier(choose_determinism(plan.options)))
         directory = profile_directory or _choose_directory(program.name)
         if directory is not None:  # before anything can fail for want of this host's memory
@@ -157,10 +218,11 @@ def compile_model(
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
-    log.add(plan, directory)
+    history.add(plan, directory)
     log_compilation(program, plan)
     if not plan.fit.fits:
-        _logger.warning("%s", describe_misfit(plan, advise(program, plan) if advise is not None else ""))
+        advice = front_end.advise(program, plan) if front_end.advise is not None else ""
+        _logger.warning("%s", describe_misfit(plan, advice))
     return compiled
 
 
@@ -179,23 +241,24 @@ def describe_misfit(plan: Plan, advice: str = "") -> str:
 
 def _choose_directory(name: str) -> Path | None:
     """Where the command line wants this program's profile. A second program of the same name gets a number."""
-    if log.profile_root is None:
+    root = read_overrides().profile_root
+    if root is None:
         return None
     own = threading.get_ident()
     with _naming:
-        taken = {compiled.profile_directory for compiled in log.compiled}
+        taken = {compiled.profile_directory for compiled in history.compiled}
         taken |= {directory for directory, thread in _named.items() if thread != own}
-        directory, number = log.profile_root / name, 1
+        directory, number = root / name, 1
         while directory in taken:
             number += 1
-            directory = log.profile_root / f"{name}-{number}"
+            directory = root / f"{name}-{number}"
         _named[directory] = own
     return directory
 
 
 def choose_tier(options: RunOptions) -> RunOptions:
     """The command line's tier, else the environment's, else what the options say."""
-    wished = log.tier or os.environ.get(TIER_VARIABLE)
+    wished = read_overrides().tier or os.environ.get(TIER_VARIABLE)
     if not wished:
         return options
     if wished not in list(Tier):
@@ -217,9 +280,7 @@ def choose_determinism(options: RunOptions) -> RunOptions:
 
 def choose_system(system: System | str | None) -> System:
     """An explicit choice, else the command line's, else the environment's, else the default."""
-    if system is None and log.system is not None:
-        return log.system
-    return resolve_system(system)
+    return resolve_system(read_overrides().system if system is None else system)
 
 
 class _Bar:

@@ -16,7 +16,7 @@ from torch import nn
 from openipu.graph import Program, RunOptions
 from openipu.machine import System
 from openipu.plan import Plan
-from openipu.session import plan_model
+from openipu.session import FrontEnd, plan_model
 from optimum.graphcore.automatic import LABELS, make_example, take_loss
 from optimum.graphcore.ipu_configuration import IPUConfig
 from optimum.graphcore.modeling_utils import to_pipelined
@@ -26,7 +26,7 @@ from optimum.graphcore.training.steps import EvaluationStep, TrainingStep
 from optimum.graphcore.training_args import IPUTrainingArguments
 from poptorch._optimizer.device import DeviceOptimizer
 from poptorch._placement.blocks import resolve_blocks
-from poptorch._placement.checks import settle_program
+from poptorch._placement.checks import check_program, place_program
 from poptorch.options._translate import build_run_options
 
 
@@ -62,8 +62,11 @@ def plan_config(
     call = {name: value.repeat(run_options.micro_batches, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
     with resolve_blocks(options._execution_strategy) as resolver:
 
-        def settle(program: Program, chosen: RunOptions) -> RunOptions:
-            return settle_program(program, chosen, options, resolver)
+        def place(program: Program, chosen: RunOptions) -> tuple[Program, RunOptions]:
+            return place_program(program, chosen, options, resolver)
+
+        def check(program: Program, chosen: RunOptions) -> None:
+            check_program(program, chosen, options, resolver)
 
         _, plan = plan_model(
             step,
@@ -73,7 +76,7 @@ def plan_config(
             optimizer=optimizer,
             system=system,
             name=type(model).__name__,
-            settle=settle,
+            front_end=FrontEnd(place=place, check=check),
         )
     return plan
 

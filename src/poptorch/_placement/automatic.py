@@ -16,7 +16,7 @@ from poptorch.strategies import AutomaticExecution
 
 def split_automatically(
     program: Program, options: RunOptions, wanted: Options, strategy: AutomaticExecution
-) -> RunOptions:
+) -> tuple[Program, RunOptions]:
     """Put every op into a stage. Batch, accumulation and replicas stay: the user's data loader follows them."""
     sizes = [entry.shape[0] for entry in program.micro.inputs_of(InputKind.INPUT) if entry.shape]
     rounds = options.gradient_accumulation if options.training else options.device_iterations

@@ -37,22 +37,27 @@ def count_ipus_per_replica(program: Program) -> int:
     return 1 + max((note_of(node).ipu for node in _walk_forward(program)), default=0)
 
 
-def settle_program(program: Program, options: RunOptions, wanted: Options, resolver: BlockResolver) -> RunOptions:
-    """Check a captured program against its strategy; the options come back with what only the program can tell."""
-    nodes = list(_walk_forward(program))
+def place_program(
+    program: Program, options: RunOptions, wanted: Options, resolver: BlockResolver
+) -> tuple[Program, RunOptions]:
+    """The program in the stages of its strategy, and the options with what only the program can tell."""
     strategy = resolver.strategy
-    automatic = isinstance(strategy, AutomaticExecution)
     if isinstance(strategy, AutomaticExecution):
-        options = split_automatically(program, options, wanted, strategy)
+        program, options = split_automatically(program, options, wanted, strategy)
+    return program, settle_overlap(program, options)
+
+
+def check_program(program: Program, options: RunOptions, wanted: Options, resolver: BlockResolver) -> None:
+    """Check a placed program against its strategy, and log where everything runs."""
+    nodes = list(_walk_forward(program))
     _check_blocks(nodes)
     if wanted.connection_type != ConnectionType.Never:  # offline, nothing is reserved
         count_ipus(wanted, count_ipus_per_replica(program))
-    if options.strategy is graph.Strategy.PIPELINED and not automatic:
+    if options.strategy is graph.Strategy.PIPELINED and not isinstance(resolver.strategy, AutomaticExecution):
         _check_stages(options, resolver.ipu_changes + 1)
     if logger.isEnabledFor(logging.DEBUG):
         _log_settings(nodes, options, resolver)
         _log_ops(program, nodes, resolver)
-    return settle_overlap(program, options)
 
 
 def _walk_forward(program: Program) -> Iterator[fx.Node]:

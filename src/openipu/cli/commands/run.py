@@ -32,8 +32,9 @@ from openipu.cli.near import suggest_file
 from openipu.cli.terminal import open_console
 from openipu.cli.termination import close_on_sigterm
 from openipu.errors import OpenIpuError, OptionError, is_debugging
-from openipu.history import log
+from openipu.history import history
 from openipu.machine import resolve_system
+from openipu.overrides import Overrides, set_overrides
 
 _WITH_VALUE = ("--system", "--profile", "--trace", "--tier")
 _EPILOG = """\
@@ -110,9 +111,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.module is None:
         _check_script(script[0])
 
-    log.system = system if arguments.system is not None else None
-    log.profile_root = profile_root
-    log.tier = arguments.tier
+    set_overrides(Overrides(system if arguments.system is not None else None, arguments.tier, profile_root))
     if arguments.deterministic:
         os.environ["OPENIPU_DETERMINISTIC"] = "1"  # for the processes of the script, too
     started = time.time()
@@ -124,9 +123,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.check:
         from openipu.cli.usage.check import check_script
 
-        log.ops = Counter()
+        history.ops = Counter()
         start = Path(script[0]).absolute() if arguments.module is None else _find_module_file(arguments.module)
-        return check_script(start, lambda: _start(arguments.module, script), log, as_json=arguments.json)
+        return check_script(start, lambda: _start(arguments.module, script), history, as_json=arguments.json)
 
     failed = True
 
@@ -134,12 +133,12 @@ def execute(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
         from openipu.cli.summary import close_run, close_trace
 
-        close_run(log, quiet=arguments.quiet, failed=failed)
+        close_run(history, quiet=arguments.quiet, failed=failed)
         if trace_root is not None:
             close_trace(trace_root, started, quiet=arguments.quiet)
 
     try:
-        with close_on_sigterm(lambda: close() if log.compiled or trace_root is not None else None):
+        with close_on_sigterm(lambda: close() if history.compiled or trace_root is not None else None):
             code = _start(arguments.module, script)
         failed = code != 0
         return code

@@ -17,10 +17,10 @@ from openipu.cli.usage.record import record_uses
 from openipu.cli.usage.scan import find_local_files, scan_file
 from openipu.cli.usage.show import show_findings
 from openipu.cli.usage.uses import State
-from openipu.history import SessionLog
+from openipu.history import History
 
 
-def check_script(file: Path | None, start: Callable[[], int], log: SessionLog, *, as_json: bool) -> int:
+def check_script(file: Path | None, start: Callable[[], int], history: History, *, as_json: bool) -> int:
     """Run, then read: what a run has reached is told from what only stands there."""
     with record_uses(tuple(PROVIDED)) as recorder, contextlib.redirect_stdout(sys.stderr):
         failure = _describe_end(start)
@@ -29,7 +29,7 @@ def check_script(file: Path | None, start: Callable[[], int], log: SessionLog, *
     files = [] if file is None else list(find_local_files(file))
     results = read_results()
     read = [use for path in files for use in scan_file(path, list_modules(), results)]
-    findings = judge_uses(read, ran) + judge_ops(log)
+    findings = judge_uses(read, ran) + judge_ops(history)
     show_findings(findings, failure=failure, as_json=as_json)
     return 1 if failure is not None or any(finding.state is State.LACKS for finding in findings) else 0
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from openipu.cli.front_ends import PLANNED, PROVIDED
 from openipu.cli.usage.coverage import load_coverage
 from openipu.cli.usage.uses import Finding, Kind, State, Use, list_places
-from openipu.history import SessionLog
+from openipu.history import History
 
 _ORDER = (State.LACKS, State.NO_EFFECT, State.HAS)
 
@@ -49,13 +49,13 @@ def judge_uses(read: Iterable[Use], ran: Iterable[Use]) -> list[Finding]:
     return _sort(findings)
 
 
-def judge_ops(log: SessionLog) -> list[Finding]:
+def judge_ops(history: History) -> list[Finding]:
     """One finding an op of the compiled programs. All of them ran; one without a row has a guessed cost."""
     from openipu.ops import find_rule
 
     places: dict[str, list[Use]] = {}
     counts: Counter[str] = Counter()
-    for use, count in (log.ops or {}).items():
+    for use, count in (history.ops or {}).items():
         places.setdefault(use.op, []).append(Use(use.op, use.file, use.line))
         counts[use.op] += count
     findings = []

@@ -20,6 +20,7 @@ from openipu.explore.auto.schemes import Limits, list_schemes
 from openipu.explore.auto.segments import find_chain
 from openipu.explore.auto.types import Split
 from openipu.graph import InputKind, Program, RunOptions
+from openipu.graph.copying import copy_program
 from openipu.jobs import PlanningJob, capture_job
 from openipu.machine import System
 from openipu.session import choose_system
@@ -97,15 +98,16 @@ def split_program(
     return Finder(program, chain, system, options, schemes, proportions, seconds, most_plans).run()
 
 
-def apply_split(program: Program, split: Split) -> RunOptions:
-    """Write the stages of a split into the notes of a program that was captured alike; its options come back."""
+def apply_split(program: Program, split: Split) -> tuple[Program, RunOptions]:
+    """A program that was captured alike, placed in the stages of a split, and the split's options."""
+    program = copy_program(program)
     chain = find_chain(program, split.most_stages)
     if chain.segments != split.segments:
         raise OptionError(
             f"The split was found for another program than {program.name}: the modules differ. Search again."
         )
     write_layout(program, chain, split.layout)
-    return split.options
+    return program, split.options
 
 
 def scale_job(job: PlanningJob, micro_batch: int) -> PlanningJob:

@@ -20,13 +20,11 @@ from openipu.capture.active import find_active
 from openipu.capture.failures import locate
 from openipu.errors import CaptureError, InternalError
 from openipu.graph import GraphCall
+from openipu.graph.library import define_operator
 
 Tensors = Sequence[torch.Tensor]
 # (inputs, gradients of the outputs) -> gradients of the inputs, None where there is none
 Differentiate = Callable[[Tensors, Tensors], Sequence[torch.Tensor | None]]
-
-_library = torch.library.Library("openipu", "DEF")  # type: ignore[no-untyped-call]
-_library.define("call(Tensor[] inputs, int number) -> Tensor[]")  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ def _make_results(inputs: list[torch.Tensor], number: int) -> list[torch.Tensor]
     return [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in _pending[number].results]
 
 
-_library.impl("call", _make_results, "Meta")  # type: ignore[no-untyped-call]
+define_operator("call(Tensor[] inputs, int number) -> Tensor[]", meta=_make_results)
 
 
 class _Differentiable(torch.autograd.Function):

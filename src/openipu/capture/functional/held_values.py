@@ -11,16 +11,14 @@ from collections.abc import Sequence
 
 import torch
 
-_library = torch.library.Library("openipu", "FRAGMENT")  # type: ignore[no-untyped-call]
-_library.define("hold(Tensor self, int[] stride) -> Tensor")  # type: ignore[no-untyped-call]
+from openipu.graph.library import define_operator
 
 
 def _hold_meta(tensor: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
     return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device)
 
 
-_library.impl("hold", _hold_meta, "Meta")  # type: ignore[no-untyped-call]
-HOLD = torch.ops.openipu.hold.default
+HOLD = define_operator("hold(Tensor self, int[] stride) -> Tensor", meta=_hold_meta)
 
 
 def find_dense_strides(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from openipu.graph.library import define_operator
 from openipu.graph.recurrent import gru, lstm, rnn
 
 Tensors = tuple[torch.Tensor, ...]
@@ -188,15 +189,10 @@ _DEFINITIONS = (
     ),
 )
 
-_library = torch.library.Library("openipu", "FRAGMENT")  # type: ignore[no-untyped-call]
-
 
 def _register(definition: _Definition) -> Any:
     schema = f"{definition.name}({definition.arguments}) -> ({definition.results})"
-    _library.define(schema)  # type: ignore[no-untyped-call]
-    _library.impl(definition.name, definition.shape, "Meta")  # type: ignore[no-untyped-call]
-    _library.impl(definition.name, definition.run, "CPU")  # type: ignore[no-untyped-call]
-    return getattr(torch.ops.openipu, definition.name).default
+    return define_operator(schema, meta=definition.shape, cpu=definition.run)
 
 
 RECURRENT_OPS: dict[str, Any] = {definition.name: _register(definition) for definition in _DEFINITIONS}

@@ -15,6 +15,7 @@ from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from openipu.graph import GraphInput, InputKind, RunOptions
+from openipu.graph.library import define_operator
 from openipu.numerics import FLOAT16, Overflow, Rounding, round_to_format
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.partials import split_half_products
@@ -25,10 +26,12 @@ aten = torch.ops.aten
 
 UPDATE_SEED = "update seed"  # the same for all replicas, whose weights are to stay the same
 
-torch.library.define(
-    "openipu::round_half", "(Tensor values, Tensor? bits, str overflow) -> Tensor", tags=torch.Tag.pointwise
+round_half = define_operator(
+    "round_half(Tensor values, Tensor? bits, str overflow) -> Tensor",
+    meta=lambda values, bits, overflow: torch.empty_like(values, dtype=torch.float16),
+    cpu=lambda values, bits, overflow: _run_round_half(values, bits, overflow),
+    tags=(torch.Tag.pointwise,),
 )
-round_half = torch.ops.openipu.round_half.default
 
 
 def apply_number_options(draft: Draft, options: RunOptions, update: bool = False) -> None:
@@ -128,7 +131,6 @@ def round_values(overflow: Overflow, values: torch.Tensor, bits: torch.Tensor | 
     return round_to_format(values, FLOAT16, rounding, overflow, bits).to(torch.float16)
 
 
-@torch.library.impl("openipu::round_half", "CPU")
 def _run_round_half(values: torch.Tensor, bits: torch.Tensor | None, overflow: str) -> torch.Tensor:
     """What `round_values` gives, with as few passes over memory as may be."""
     rounded = values.to(torch.float16) if bits is None else _round_by_chance(values, bits)
@@ -151,8 +153,3 @@ def _round_by_chance(values: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
     codes = (values + offset).view(torch.int32).add_(chances).bitwise_and_(-(1 << dropped))
     # What becomes zero has the sign of the value.
     return codes.view(torch.float32).sub_(offset).copysign_(values).to(torch.float16)
-
-
-@torch.library.register_fake("openipu::round_half")  # type: ignore[untyped-decorator]
-def _shape_round_half(values: torch.Tensor, bits: torch.Tensor | None, overflow: str) -> torch.Tensor:
-    return torch.empty_like(values, dtype=torch.float16)

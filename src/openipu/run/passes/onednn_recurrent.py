@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from openipu.graph import RECURRENT_OPS
+from openipu.graph.library import define_operator
 from openipu.run.drafts.draft import Draft
 
 aten = torch.ops.aten
@@ -26,17 +27,6 @@ _LSTM_MODE = 2  # as ATen numbers the kinds of recurrent layers
 _FORWARD, _BACKWARD = RECURRENT_OPS["lstm_layer"], RECURRENT_OPS["lstm_layer_backward"]
 _GATES, _CELLS = 3, 4  # results of forward that only backward should read
 _OPERANDS = "Tensor input, Tensor hidden, Tensor cell, Tensor weight_input, Tensor weight_hidden"
-
-_library = torch.library.Library("openipu", "FRAGMENT")  # type: ignore[no-untyped-call]
-_library.define(  # type: ignore[no-untyped-call]
-    f"lstm_onednn({_OPERANDS}, Tensor? bias, bool reverse, int workspace_bytes) "
-    "-> (Tensor output, Tensor last_hidden, Tensor last_cell, Tensor workspace)"
-)
-_library.define(  # type: ignore[no-untyped-call]
-    f"lstm_onednn_backward(Tensor? grad_output, Tensor? grad_last_hidden, Tensor? grad_last_cell, {_OPERANDS}, "
-    "Tensor output, Tensor last_hidden, Tensor last_cell, Tensor workspace, bool reverse) -> (Tensor grad_input, "
-    "Tensor grad_hidden, Tensor grad_cell, Tensor grad_weight_input, Tensor grad_weight_hidden, Tensor grad_bias)"
-)
 
 
 def _run(
@@ -124,10 +114,19 @@ def _shape_backward(
     return (*(tensor.new_empty(tensor.shape) for tensor in alike), weight_input.new_empty(weight_input.shape[0]))
 
 
-_library.impl("lstm_onednn", _run, "CPU")  # type: ignore[no-untyped-call]
-_library.impl("lstm_onednn", _shape, "Meta")  # type: ignore[no-untyped-call]
-_library.impl("lstm_onednn_backward", _run_backward, "CPU")  # type: ignore[no-untyped-call]
-_library.impl("lstm_onednn_backward", _shape_backward, "Meta")  # type: ignore[no-untyped-call]
+define_operator(
+    f"lstm_onednn({_OPERANDS}, Tensor? bias, bool reverse, int workspace_bytes) "
+    "-> (Tensor output, Tensor last_hidden, Tensor last_cell, Tensor workspace)",
+    meta=_shape,
+    cpu=_run,
+)
+define_operator(
+    f"lstm_onednn_backward(Tensor? grad_output, Tensor? grad_last_hidden, Tensor? grad_last_cell, {_OPERANDS}, "
+    "Tensor output, Tensor last_hidden, Tensor last_cell, Tensor workspace, bool reverse) -> (Tensor grad_input, "
+    "Tensor grad_hidden, Tensor grad_cell, Tensor grad_weight_input, Tensor grad_weight_hidden, Tensor grad_bias)",
+    meta=_shape_backward,
+    cpu=_run_backward,
+)
 
 LSTM_ONEDNN = torch.ops.openipu.lstm_onednn.default
 LSTM_ONEDNN_BACKWARD = torch.ops.openipu.lstm_onednn_backward.default

@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from openipu.graph import GraphInput, InputKind
+from openipu.graph.library import define_operator
 from openipu.run.drafts.draft import Draft
 
 aten = torch.ops.aten
@@ -122,18 +123,17 @@ def _keep_steps(count: int, step: int) -> _Numbers:
     return np.arange(count, dtype=np.int32) * np.int32(step)
 
 
-torch.library.define("openipu::random_bits", "(Tensor seed, int draw, int[] shape) -> Tensor")
-random_bits = torch.ops.openipu.random_bits.default
+def _shape_random_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
+    return seed.new_empty((*seed.shape, *shape))
 
 
-@torch.library.impl("openipu::random_bits", "CPU")
 def _run_random_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
     return draw_bits(seed, draw, shape)
 
 
-@torch.library.register_fake("openipu::random_bits")  # type: ignore[untyped-decorator]
-def _shape_random_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
-    return seed.new_empty((*seed.shape, *shape))
+random_bits = define_operator(
+    "random_bits(Tensor seed, int draw, int[] shape) -> Tensor", meta=_shape_random_bits, cpu=_run_random_bits
+)
 
 
 class _Drawer:

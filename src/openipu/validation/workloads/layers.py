@@ -12,21 +12,15 @@ from enum import StrEnum
 import torch
 from torch import Tensor, nn
 
-_library = torch.library.Library("openipu", "FRAGMENT")  # type: ignore[no-untyped-call]
-_library.define("float8_linear(Tensor input, Tensor weight, Tensor? bias) -> Tensor")  # type: ignore[no-untyped-call]
-_library.define(  # type: ignore[no-untyped-call]
-    "float8_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
-    "bool transposed, int[] output_padding, int groups) -> Tensor"
-)
+from openipu.graph.library import define_operator
+
 FLOAT8 = torch.float8_e4m3fn
 
 
-@torch.library.impl(_library, "float8_linear", "Meta")
 def _shape_linear(left: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.empty(*left.shape[:-1], weight.shape[0], dtype=torch.float16, device="meta")
 
 
-@torch.library.impl(_library, "float8_convolution", "Meta")
 def _shape_convolution(
     images: Tensor,
     weight: Tensor,
@@ -45,6 +39,14 @@ def _shape_convolution(
         )
     ]
     return torch.empty(images.shape[0], weight.shape[0], *sizes, dtype=torch.float16, device="meta")
+
+
+define_operator("float8_linear(Tensor input, Tensor weight, Tensor? bias) -> Tensor", meta=_shape_linear)
+define_operator(
+    "float8_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+    "bool transposed, int[] output_padding, int groups) -> Tensor",
+    meta=_shape_convolution,
+)
 
 
 class Format(StrEnum):

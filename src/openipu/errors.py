@@ -8,13 +8,43 @@ also be torch's own (`DynamicShapeError`). Front ends re-raise these under their
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import Enum
 
 DEBUG_VARIABLE = "OPENIPU_DEBUG"
 
+_OPEN, _CLOSE = "\N{LEFT WHITE SQUARE BRACKET}", "\N{RIGHT WHITE SQUARE BRACKET}"
+
+
+class Term(Enum):
+    """What front ends have words of their own for. Written into a message, it stays recognisable as a term."""
+
+    BROADCAST_BUFFERS = "broadcast_buffers"
+    DEVICE_ITERATIONS = "device_iterations"
+    GRADIENT_ACCUMULATION = "gradient_accumulation"
+    INPUT_STREAM = "mark_stream(…, is_input=True)"
+    LOSS = "mark_loss"
+    MULTI_CONVOLUTION = "group_convolutions"
+    OUTPUT_PERIOD = "output_period"
+    OUTPUT_STREAM = "mark_stream(…, is_input=False)"
+
+    def __format__(self, specification: str) -> str:
+        return f"{_OPEN}{self.name}{_CLOSE}"
+
 
 class OpenIpuError(Exception):
-    """Base of all of them."""
+    """Base of all of them. Terms in the message read as openipu's own, or as `phrase` is told."""
+
+    def __init__(self, message: str = "") -> None:
+        self._message = message
+        super().__init__(self.phrase({}))
+
+    def phrase(self, words: Mapping[Term, str]) -> str:
+        """The message in the words of a front end."""
+        message = getattr(self, "_message", None) or str(self)
+        for term in Term if _OPEN in message else ():
+            message = message.replace(f"{term}", words.get(term, term.value))
+        return message
 
 
 class TargetError(OpenIpuError):
@@ -23,6 +53,10 @@ class TargetError(OpenIpuError):
 
 class OptionError(OpenIpuError):
     """An option has a value that cannot work: the user corrects it."""
+
+
+class BroadcastError(OptionError):
+    """Replicas would have to agree on a buffer that forward writes to: the user lets each keep its own, or uses one."""
 
 
 class CaptureError(OpenIpuError):
@@ -38,7 +72,7 @@ class InputError(OpenIpuError):
 
 
 class ArithmeticFaultError(OpenIpuError):
-    """Floating-point exceptions are on, and an operator left the ordinary numbers: the user mends the named line."""
+    """Floating-point exceptions are on, and an operator produced inf or NaN: the user mends the named line."""
 
 
 class PlanError(OpenIpuError):

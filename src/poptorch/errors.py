@@ -7,14 +7,13 @@ unchanged.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
 from openipu.capture.lines import keep_user_frames
-from openipu.errors import InternalError, OpenIpuError, PlanError, is_debugging
+from openipu.errors import BroadcastError, InternalError, OpenIpuError, PlanError, Term, is_debugging
 
 PYTHON_ERROR = "poptorch_py_error"
 COMPILER_ERROR = "poptorch_cpp_error"  # the type that users know for errors found while compiling
@@ -60,25 +59,27 @@ def createPoptorchError(msg: str) -> Error:
     return Error(msg)
 
 
-_OLD_NAMES = {  # names of openipu's options in messages -> those that PopTorch users set
-    "broadcast_buffers": "poptorch.Options().broadcastBuffers",
-    "device_iterations": "poptorch.Options().deviceIterations",
-    "gradient_accumulation": "poptorch.Options().Training.gradientAccumulation",
-    "output_period": "the output_return_period of poptorch.Options().outputMode",
+_WORDS = {  # what PopTorch users set or call
+    Term.BROADCAST_BUFFERS: "poptorch.Options().broadcastBuffers",
+    Term.DEVICE_ITERATIONS: "poptorch.Options().deviceIterations",
+    Term.GRADIENT_ACCUMULATION: "poptorch.Options().Training.gradientAccumulation",
+    Term.INPUT_STREAM: "poptorch.set_overlap_for_input",
+    Term.LOSS: "poptorch.identity_loss",
+    Term.MULTI_CONVOLUTION: "poptorch.MultiConv",
+    Term.OUTPUT_PERIOD: "the output_return_period of poptorch.Options().outputMode",
+    Term.OUTPUT_STREAM: "poptorch.set_overlap_for_output",
 }
-_KNOWN_PHRASES = {  # part of a message -> the sentence that PopTorch users know
-    "written buffers cannot be broadcast": (
+_KNOWN_SENTENCES: dict[type[OpenIpuError], str] = {  # what PopTorch users know to begin with
+    BroadcastError: (
         "PopTorch does not support broadcasting buffers. If your model is able to tolerate buffers becoming out of "
-        "sync between replicas, you can disable buffer broadcasting using poptorch.Options.broadcastBuffers(False)."
+        "sync between replicas, you can disable buffer broadcasting using poptorch.Options.broadcastBuffers(False). "
     ),
 }
 
 
-def _reword(message: str) -> str:
-    known = [sentence for part, sentence in _KNOWN_PHRASES.items() if part in message]
-    for name, old in _OLD_NAMES.items():
-        message = re.sub(rf"\b{name}\b", old, message)
-    return " ".join([*known, message])
+def phrase_error(error: OpenIpuError) -> str:
+    """An error of openipu's in PopTorch's words."""
+    return _KNOWN_SENTENCES.get(type(error), "") + error.phrase(_WORDS)
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def translate_errors() -> Iterator[None]:
     except DynamicOutputShapeException:
         raise
     except OpenIpuError as error:
-        translated = Error(_reword(str(error)), COMPILER_ERROR)
+        translated = Error(phrase_error(error), COMPILER_ERROR)
         if is_debugging() or isinstance(error, InternalError | PlanError):  # what we have to mend
             raise translated from error
         raise translated.with_traceback(keep_user_frames(error.__traceback__)) from None

@@ -288,7 +288,7 @@ def test_two_independent_losses_are_refused(capture_training):
 
     with pytest.raises(LossError, match="Multiple independent losses found in graph") as caught:
         capture_training(WithLosses(forward), torch.ones(2, 3))
-    assert "Wrap final graph loss in poptorch.identity_loss." in str(caught.value)
+    assert "Wrap final graph loss in mark_loss." in str(caught.value)
     assert_points_to(caught.value, forward)
 
 

@@ -7,8 +7,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from openipu.errors import OptionError
+from openipu.errors import OptionError, Term
 from openipu.numerics import Overflow
+
+_TERMS: dict[str, Term] = {
+    "device_iterations": Term.DEVICE_ITERATIONS,
+    "gradient_accumulation": Term.GRADIENT_ACCUMULATION,
+    "output_period": Term.OUTPUT_PERIOD,
+}
 
 
 class OutputMode(StrEnum):
@@ -170,7 +176,7 @@ class RunOptions:
         for name in ("device_iterations", "gradient_accumulation", "replicas", "instances", "output_period"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
-                raise OptionError(f"{name} must be a whole number of at least 1, not {value!r}.")
+                raise OptionError(f"{_TERMS.get(name, name)} must be a whole number of at least 1, not {value!r}.")
         if not 0 <= self.available_memory_proportion <= 1:
             raise OptionError(
                 f"available_memory_proportion must lie between 0 and 1, not {self.available_memory_proportion!r}."
@@ -181,10 +187,13 @@ class RunOptions:
                 "machine's load. Leave out the compiled tier (OPENIPU_TIER, --tier), or the option deterministic."
             )
         if not self.training and self.gradient_accumulation != 1:
-            raise OptionError("gradient_accumulation needs training; for inference use device_iterations instead.")
+            raise OptionError(
+                f"{Term.GRADIENT_ACCUMULATION} needs training; for inference use {Term.DEVICE_ITERATIONS} instead."
+            )
         if self.output_mode is OutputMode.EVERY_N and self.device_iterations % self.output_period:
             raise OptionError(
-                f"output_period ({self.output_period}) must divide device_iterations ({self.device_iterations})."
+                f"{Term.OUTPUT_PERIOD} ({self.output_period}) must divide {Term.DEVICE_ITERATIONS} "
+                f"({self.device_iterations})."
             )
 
     def location_of(self, role: TensorRole) -> TensorLocation:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from openipu.errors import InputError
+from openipu.errors import InputError, Term
 from openipu.graph import GraphInput, RunOptions
 
 # An IPU has no 64-bit numbers and no bfloat16: inputs are narrowed on the way in.
@@ -71,7 +71,7 @@ def _measure_micro_batch(leaf: torch.Tensor, options: RunOptions, where: str) ->
     if size % batches or size == 0:
         raise InputError(
             f"{where} of shape {tuple(leaf.shape)} cannot be cut into micro-batches: its first dimension ({size}) must "
-            f"be a multiple of device_iterations ({options.device_iterations}) x gradient_accumulation "
+            f"be a multiple of {Term.DEVICE_ITERATIONS} ({options.device_iterations}) x {Term.GRADIENT_ACCUMULATION} "
             f"({options.gradient_accumulation}) x replicas ({options.replicas}) = {batches}. "
             "Change the batch size of the data or one of these options."
         )

@@ -14,7 +14,7 @@ from torch import fx
 
 from openipu.capture.failures import locate
 from openipu.capture.record.recorder import Recorder
-from openipu.errors import LossError
+from openipu.errors import LossError, Term
 from openipu.graph import note_of
 
 LOSS_FUNCTIONS = frozenset(
@@ -50,13 +50,13 @@ def choose_loss(losses: Sequence[torch.Tensor], recorder: Recorder) -> torch.Ten
     if not final:
         raise LossError(
             "Couldn't find a loss in graph! Training starts from a loss inside forward: compute it there with a loss "
-            "function of torch.nn, or wrap your own expression in poptorch.identity_loss(value, reduction)."
+            f"function of torch.nn, or wrap your own expression in {Term.LOSS}(value, reduction)."
         )
     if len(final) > 1:
         places = "".join(locate("", note_of(node).line) for node in final)
         raise LossError(
             "Multiple independent losses found in graph. Graph must have one final loss. "
-            f"Wrap final graph loss in poptorch.identity_loss. The losses are computed{places}"
+            f"Wrap final graph loss in {Term.LOSS}. The losses are computed{places}"
         )
     return by_node[final[0]]
 

@@ -14,7 +14,7 @@ import torch
 
 from openipu.capture.active import find_active
 from openipu.capture.failures import locate
-from openipu.errors import CaptureError
+from openipu.errors import CaptureError, Term
 from openipu.graph import NOTE, note_of
 
 MULTI_CONVOLUTION = "multi_convolution"  # key of Note.attributes: the number of the group
@@ -60,7 +60,7 @@ def group_convolutions(settings: Sequence[Mapping[str, Any]] | Mapping[str, Any]
         return
     if capture.groups_convolutions:
         raise CaptureError(
-            locate("Nested poptorch.MultiConv is not supported. End the outer one before the inner one begins.")
+            locate(f"Nested {Term.MULTI_CONVOLUTION} is not supported. End the outer one before the inner one begins.")
         )
     recorder = capture.recorder
     recorded = set(recorder.graph.nodes)
@@ -72,13 +72,13 @@ def group_convolutions(settings: Sequence[Mapping[str, Any]] | Mapping[str, Any]
     found = [node for node in recorder.graph.nodes if node not in recorded and node.target in _CONVOLUTIONS]
     if not found:
         raise CaptureError(
-            locate("Unexpected end_multi_conv: there is no convolution in this poptorch.MultiConv. Remove it.")
+            locate(f"Unexpected end_multi_conv: there is no convolution in this {Term.MULTI_CONVOLUTION}. Remove it.")
         )
     each = [settings] * len(found) if isinstance(settings, Mapping) else list(settings)
     if len(each) != len(found):
         raise CaptureError(
             locate(
-                f"This poptorch.MultiConv has settings for {len(each)} convolutions and holds {len(found)}. "
+                f"This {Term.MULTI_CONVOLUTION} has settings for {len(each)} convolutions and holds {len(found)}. "
                 "Give one value for all of them, or one for each."
             )
         )

@@ -13,7 +13,7 @@ import torch
 
 from openipu.capture.active import ActiveCapture, StreamMark, find_active
 from openipu.capture.model.results import Result
-from openipu.errors import CaptureError
+from openipu.errors import CaptureError, Term
 from openipu.graph import NOTE, GraphInput, InputKind, OutputKind, note_of
 
 OVERLAP = "overlap"  # key of Note.attributes
@@ -41,12 +41,12 @@ def check_streams(capture: ActiveCapture, inputs: Sequence[GraphInput], results:
             uses = returned.count(mark.marked) + returned.count(mark.source)
             if uses == 0 or mark.marked not in returned:
                 raise CaptureError(
-                    "poptorch.set_overlap_for_output applied on a node which is not a tensor output to the model. "
+                    f"{Term.OUTPUT_STREAM} applied on a node which is not a tensor output to the model. "
                     f"Apply it to what forward returns, just before it returns.{_locate(mark)}"
                 )
             if uses > 1:
                 raise CaptureError(
-                    "poptorch.set_overlap_for_output cannot be used with a tensor that is returned twice. Please check "
+                    f"{Term.OUTPUT_STREAM} cannot be used with a tensor that is returned twice. Please check "
                     f"all returned tensors including those nested in tuples/lists.{_locate(mark)}"
                 )
         note = note_of(mark.source)
@@ -56,12 +56,12 @@ def check_streams(capture: ActiveCapture, inputs: Sequence[GraphInput], results:
 def _check_input(mark: StreamMark, user_inputs: list[str]) -> None:
     if mark.source.name not in user_inputs:
         raise CaptureError(
-            "poptorch.set_overlap_for_input applied on a node which is not a tensor input to the model. "
+            f"{Term.INPUT_STREAM} applied on a node which is not a tensor input to the model. "
             f"Apply it to the arguments of forward, before any other op.{_locate(mark)}"
         )
     if len(mark.source.users) > 1:
         raise CaptureError(
-            "poptorch.set_overlap_for_input must be the only op applied to an input. This is not the case for input "
+            f"{Term.INPUT_STREAM} must be the only op applied to an input. This is not the case for input "
             f"{user_inputs.index(mark.source.name)} to the model. Use what it returns in place of the input."
             f"{_locate(mark)}"
         )

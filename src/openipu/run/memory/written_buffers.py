@@ -12,7 +12,7 @@ import operator
 import torch
 from torch import fx
 
-from openipu.errors import OptionError
+from openipu.errors import BroadcastError, Term
 from openipu.graph import Graph, InputKind, OutputKind, Program, RunOptions
 
 _NORM = torch.ops.aten._native_batch_norm_legit_functional.default
@@ -27,10 +27,10 @@ def check_written_buffers(program: Program, options: RunOptions) -> None:
     own = find_running_statistics(program.micro)
     written = [entry.name for entry in program.micro.outputs_of(OutputKind.BUFFER) if entry.name not in own]
     if written:
-        raise OptionError(
+        raise BroadcastError(
             f"forward writes to {'buffer' if len(written) == 1 else 'buffers'} {', '.join(written)}, and there are "
-            f"{options.replicas} replicas: written buffers cannot be broadcast to replicas. Set broadcast_buffers to "
-            "False, so that each replica keeps its own, or use one replica."
+            f"{options.replicas} replicas: written buffers cannot be broadcast to replicas. Set "
+            f"{Term.BROADCAST_BUFFERS} to False, so that each replica keeps its own, or use one replica."
         )
 
 

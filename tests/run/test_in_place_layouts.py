@@ -86,7 +86,7 @@ class Case(nn.Module):
         return (*found, mark_loss(loss, "none"))
 
 
-_BELOW_ONE = ("acos_", "arccos_", "asin_", "arcsin_", "atanh_", "arctanh_", "erfinv_", "logit_")
+_BELOW_ONE = ("acos_", "arccos_", "asin_", "arcsin_", "atanh_", "arctanh_", "erfinv_", "logit_", "bernoulli_")
 
 
 def make_input(op: InPlaceOp) -> torch.Tensor:
@@ -144,6 +144,36 @@ def choose_ops(layout: str) -> list[InPlaceOp]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_op_writes_and_all_readers_see_what_eager_sees(layout):
     assert [line for op in choose_ops(layout) for line in find_differences(op, layout)] == []
+
+
+@pytest.mark.parametrize("layout", ["transposed", "with an offset"])
+def test_random_numbers_are_read_in_the_places_where_they_were_drawn(layout):
+    wrong = []
+    for op in (op for op in OPS if op.random and op.name != "rrelu_with_noise_"):
+        case, x = Case(op, layout), make_input(op)
+        case.readers = list_possible(LAYOUTS[layout](x))
+        drawn, *found = run_program(case, x)[: len(case.readers)]
+        y = LAYOUTS[layout](x).copy_(drawn / 2)  # the first reader doubles
+        for name, value, wanted in zip(case.readers[1:], found, read_all(y, case.readers)[1:], strict=True):
+            inside = "as_strided" not in name or layout == "transposed"  # else it also shows what was not drawn
+            if inside and not torch.equal(value, wanted):
+                wrong.append(f"{op} {name}")
+    assert wrong == []
+
+
+def test_rows_of_an_embedding_are_renormalised_in_place():
+    class Table(nn.Module):
+        def forward(self, x, index):
+            y = x.t().clone()
+            torch.embedding_renorm_(y, index, 1.0, 2.0)
+            return y.t().view(-1), y.as_strided((4,), (3,))
+
+    x, index = torch.arange(12.0).reshape(3, 4), torch.tensor([0, 2])
+    expected = Table()(x.clone(), index)
+    program = capture_program(Table(), (x, index), {}, training=False, optimizer=None, name="table")
+    found = Executable(program, RunOptions(tier=Tier.INSTANT)).run((x.clone(), index)).outputs
+    for value, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(value, wanted)
 
 
 @pytest.mark.parametrize("layout", ["transposed", "sliced with a step"])

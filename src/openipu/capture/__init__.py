@@ -13,7 +13,7 @@ from openipu.capture.custom_ops import call_custom_op, find_custom_op, register_
 from openipu.capture.failures import DynamicShapeError
 from openipu.capture.host_calls import call_host
 from openipu.capture.lines import register_internal_directory
-from openipu.capture.notes import BlockPlace
+from openipu.capture.notes import BlockPlace, Origin
 from openipu.capture.optimizers import (
     compute_hyper_parameters,
     describe_groups,
@@ -23,6 +23,7 @@ from openipu.capture.optimizers import (
     list_members,
     read_hyper_parameters,
 )
+from openipu.capture.origins import at_origin
 from openipu.capture.program import capture_program
 from openipu.capture.scopes import attach_attributes, group_convolutions, pop_name_scope, push_name_scope
 from openipu.capture.streams import mark_stream
@@ -31,6 +32,8 @@ from openipu.capture.subgraphs import capture_branches, capture_loop
 __all__ = [
     "BlockPlace",
     "DynamicShapeError",
+    "Origin",
+    "at_origin",
     "attach_attributes",
     "call_custom_op",
     "call_host",

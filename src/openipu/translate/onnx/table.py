@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openipu.translate.onnx.ops import (
+    attention,
     control,
     elementwise,
     indexing,
@@ -12,11 +13,16 @@ from openipu.translate.onnx.ops import (
     random,
     recurrent,
     reductions,
+    resizing,
     shapes,
+    signals,
     windows,
 )
 from openipu.translate.rules import Table, collect
 
-TABLE = Table(
-    collect(elementwise, shapes, reductions, products, windows, norms, indexing, losses, control, random, recurrent)
+FAMILIES = (
+    *(attention, control, elementwise, indexing, losses, norms, products, random, recurrent, reductions, resizing),
+    *(shapes, signals, windows),
 )
+
+TABLE = Table(collect(*FAMILIES))

@@ -72,12 +72,24 @@ _BINARY: dict[str, Binary] = {
 }
 
 
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch stores them, and computes nothing with them
+
+
 def _map(function: Unary) -> Callable[[Site], torch.Tensor]:
-    return lambda site: function(site.input(0))
+    return lambda site: _compute_wide(function, site.input(0))
 
 
 def _combine(function: Binary) -> Callable[[Site], torch.Tensor]:
-    return lambda site: function(site.input(0), _align(site))
+    return lambda site: _compute_wide(function, site.input(0), _align(site))
+
+
+def _compute_wide(function: Callable[..., torch.Tensor], *operands: torch.Tensor) -> torch.Tensor:
+    """Unsigned numbers are computed with 64 bits and a sign."""
+    dtype = operands[0].dtype
+    if dtype not in _UNSIGNED:
+        return function(*operands)
+    result = function(*(operand.to(torch.int64) if operand.dtype in _UNSIGNED else operand for operand in operands))
+    return result.to(dtype) if result.dtype is torch.int64 else result
 
 
 def _align(site: Site) -> torch.Tensor:
@@ -115,7 +127,7 @@ def average_all(site: Site) -> torch.Tensor:
 def take_largest(site: Site) -> torch.Tensor:
     result = site.input(0)
     for position in range(1, site.count):
-        result = torch.maximum(result, site.input(position))
+        result = _compute_wide(torch.maximum, result, site.input(position))
     return result
 
 
@@ -123,13 +135,14 @@ def take_largest(site: Site) -> torch.Tensor:
 def take_smallest(site: Site) -> torch.Tensor:
     result = site.input(0)
     for position in range(1, site.count):
-        result = torch.minimum(result, site.input(position))
+        result = _compute_wide(torch.minimum, result, site.input(position))
     return result
 
 
 @rule("Mod")
 def take_modulo(site: Site) -> torch.Tensor:
-    return modulo(site.input(0), site.input(1), truncating=bool(site.get("fmod", 0)))
+    truncating = bool(site.get("fmod", 0))
+    return _compute_wide(lambda a, b: modulo(a, b, truncating=truncating), site.input(0), site.input(1))
 
 
 @rule("BitShift")
@@ -237,13 +250,26 @@ def affine(site: Site) -> torch.Tensor:
     return site.get("alpha", 1.0) * site.input(0) + site.get("beta", 0.0)
 
 
-@rule("CumSum", static=(1,))
-def add_up(site: Site) -> torch.Tensor:
-    x = site.input(0)
-    axis = site.numbers(1, "axis")[0]
-    if site.get("reverse", 0):
+@rule("CumSum", "CumProd", static=(1,))
+def accumulate(site: Site) -> torch.Tensor:
+    x, backwards = site.input(0), bool(site.get("reverse", 0))
+    axis = site.numbers(1, "axis")[0] % max(x.dim(), 1)
+    adds = site.node.op == "CumSum"
+    if backwards:
         x = torch.flip(x, (axis,))
-    total = torch.cumsum(x, axis, dtype=x.dtype)
     if site.get("exclusive", 0):
-        total = total - x
-    return torch.flip(total, (axis,)) if site.get("reverse", 0) else total
+        first = torch.full_like(x.narrow(axis, 0, 1), 0 if adds else 1)
+        x = torch.cat((first, x.narrow(axis, 0, x.shape[axis] - 1)), axis)
+    total = torch.cumsum(x, axis, dtype=x.dtype) if adds else torch.cumprod(x, axis, dtype=x.dtype)
+    return torch.flip(total, (axis,)) if backwards else total
+
+
+@rule("BitCast")
+def read_bits(site: Site) -> torch.Tensor:
+    return site.input(0).view(find_dtype(site.get("to"), f"the result of {site.node.title}"))
+
+
+@rule("SwiGLU")
+def gate(site: Site) -> torch.Tensor:
+    x = site.input(0)
+    return x * torch.sigmoid(x * site.get("alpha", 1.0)) * site.input(1)

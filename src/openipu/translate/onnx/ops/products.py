@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F  # noqa: N812
 
@@ -129,62 +127,3 @@ def deformable_convolution(site: Site) -> torch.Tensor:
     matrix = weight.reshape(groups, weight.shape[0] // groups, -1)
     result = torch.matmul(matrix, found).reshape(batch, -1, out_rows, out_columns)
     return result if bias is None else result + bias.reshape(-1, 1, 1)
-
-
-@rule("Attention", since=23)
-def attention(site: Site) -> list[torch.Tensor | None]:
-    """Scaled dot-product attention, with a mask and keys of the past."""
-    query, key, value = (site.input(place) for place in range(3))
-    flat = query.dim() == 3
-    if flat:
-        heads, key_heads = site.get("q_num_heads"), site.get("kv_num_heads")
-        query = query.reshape(*query.shape[:2], heads, -1).transpose(1, 2)
-        key = key.reshape(*key.shape[:2], key_heads, -1).transpose(1, 2)
-        value = value.reshape(*value.shape[:2], key_heads, -1).transpose(1, 2)
-    if site.has(4):
-        key, value = torch.cat((site.input(4), key), 2), torch.cat((site.input(5), value), 2)
-    present_key, present_value = key, value
-    if query.shape[1] != key.shape[1]:
-        times = query.shape[1] // key.shape[1]
-        key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
-    scale = site.get("scale", None) or 1 / math.sqrt(query.shape[-1])
-    root = math.sqrt(scale)
-    scores = torch.matmul(query * root, (key * root).transpose(-1, -2))
-    mode = site.get("qk_matmul_output_mode", 0)
-    shown = scores
-    cap = site.get("softcap", 0.0)
-    bias = _read_attention_mask(site, query, key)
-    if bias is not None:
-        scores = scores + bias
-    if mode == 1:
-        shown = scores
-    if cap:
-        scores = cap * torch.tanh(scores / cap)
-    if mode == 2:
-        shown = scores
-    weights = torch.softmax(scores, -1)
-    if mode == 3:
-        shown = weights
-    result = torch.matmul(weights.to(value.dtype), value)
-    if flat:
-        result = result.transpose(1, 2).reshape(result.shape[0], result.shape[2], -1)
-    return [result, present_key, present_value, shown]
-
-
-def _read_attention_mask(site: Site, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
-    bias: torch.Tensor | None = None
-    rows, columns = query.shape[2], key.shape[2]
-    past = site.input(4).shape[2] if site.has(4) else 0
-    if site.get("is_causal", 0):
-        allowed = torch.arange(columns)[None, :] <= torch.arange(rows)[:, None] + past
-        bias = torch.where(allowed, 0.0, -math.inf).to(query.dtype)
-    mask = site.optional(3)
-    if mask is None:
-        return bias
-    if mask.shape[-1] < columns:
-        fill = False if mask.dtype is torch.bool else -math.inf
-        mask = F.pad(mask, (0, columns - mask.shape[-1]), value=fill)
-    if mask.dtype is torch.bool:
-        zero = torch.zeros((), dtype=query.dtype)
-        mask = torch.where(mask, zero, zero - math.inf)
-    return mask if bias is None else mask + bias

@@ -4,38 +4,55 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-demo
 DOCS_READY := $(VENV)/.ready-docs
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
+# what needs no browser, no front end's framework and no compiler
+QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run session trace
+
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-plan docs wheel-test conformance-optimum clean
+.PHONY: help demo check test lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## train a digit classifier as an IPU program and write a report
+demo: $(DEMO_READY) ## train a digit classifier as an IPU program and write a report
 	$(BIN)/openipu run --profile demo-report examples/poptorch_mnist.py
 	@echo
 	@echo "Open the report of each program in a browser:"
 	@ls demo-report/*/report.html
 
+check: $(READY) lint ## lint, types, layers and the quick tests: two minutes once set up
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
+
 test: $(READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-lint: $(READY) ## ruff, mypy and the layers of the pipeline
+lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/lint_scripts.py
+
+fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
+	$(BIN)/python -m fuzz $(FUZZ)
 
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
 
 bench-plan: $(READY) ## time of planning every example model
 	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)
+
+crash: $(READY) ## kill processes at work: is anything lost or left? Some minutes; CRASH="--kills 100 --seed 2" chooses
+	$(BIN)/python tests/robustness/crash.py $(CRASH)
+
+fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--programs 100 --tier compiled --seed 7"
+	OMP_NUM_THREADS=1 $(BIN)/python tests/run/random_programs.py $(FUZZ)
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py
@@ -50,13 +67,17 @@ conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTo
 	$(BIN)/python tests/conformance/run_optimum.py --page
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) build dist site .cache demo-report .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
-	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
+	find src tests examples bench fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
-$(READY): pyproject.toml constraints.txt
+$(DEMO_READY): pyproject.toml setup.py constraints.txt
 	test -x $(BIN)/python || python3 -m venv $(VENV)
 	$(PIP) install --quiet $(CONSTRAINTS) setuptools $(TORCH)
+	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[demo]"
+	touch $@
+
+$(READY): $(DEMO_READY)
 	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[dev]"
 	touch $@
 

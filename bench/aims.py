@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from bench.cells import ACCUMULATION_STEPS, CHOSEN, CHOSEN_FLOAT32, COMPILE, EAGER, INSTANT, INSTANT_FLOAT32, Cell
 from bench.figures import Figures
 from bench.models import MODELS
 from bench.ratios import Spread, find_geometric_mean, measure_growth
+from bench.sections.background import BAR
 from bench.sections.first_step import DEFAULT_MODELS
 from bench.sections.flatness import SETTLED_AFTER
 
@@ -110,6 +112,11 @@ def _list_first_step_aims(figures: Figures) -> Iterator[Aim]:
 
 
 def _list_resource_aims(figures: Figures) -> Iterator[Aim]:
+    beside = {
+        MODELS[model].title: divide_background(result, "during")
+        for model, result in figures.store.read("background").items()
+    }
+    yield _check_most("Steps beside a compilation: time over those before", beside, BAR)
     growths: dict[str, float | None] = {}
     for way, result in figures.store.read("flatness").items():
         if "error" not in result and way != EAGER.name:
@@ -122,6 +129,12 @@ def _list_resource_aims(figures: Figures) -> Iterator[Aim]:
         entry.title: figures.find_memory_ratio(Cell(name), CHOSEN.name, EAGER.name) for name, entry in MODELS.items()
     }
     yield _check_most("Peak memory of a training step over eager's: each model", memory, 1.2)
+
+
+def divide_background(result: dict[str, Any], phase: str) -> float | None:
+    """A step of this phase of a compilation in the background, over one before it."""
+    before, found = result.get("before_seconds"), result.get(f"{phase}_seconds")
+    return found / before if before and found else None
 
 
 def _check_mean(text: str, values: Iterable[float | None], bar: float) -> Aim:

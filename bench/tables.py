@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from bench.aims import list_aims
+from bench.aims import divide_background, list_aims
 from bench.cells import (
     ACCUMULATION_STEPS,
     CHOSEN,
@@ -55,6 +55,7 @@ def make_tables(figures: Figures) -> list[Table]:
         make_half_table(figures, "half-inference", "Inference, half", "inference-half-1"),
         make_first_step_table(figures),
         make_memory_table(figures),
+        make_background_table(figures),
         make_flatness_table(figures),
         make_planning_table(figures),
         make_loading_table(figures),
@@ -150,6 +151,21 @@ def make_memory_table(figures: Figures) -> Table:
         ratios = [figures.find_memory_ratio(cell, way.name, EAGER.name) for way in ways]
         texts = (MISSING if ratio is None else f"{ratio:.2f}x" for ratio in ratios)
         table.rows.append((MODELS[model].title, MISSING if eager is None else f"{eager / MIB:,.0f}", *texts))
+    return table
+
+
+def make_background_table(figures: Figures) -> Table:
+    """Steps before, during and after a compilation in the background."""
+    headings = ("model", "before ms", "during ms", "longest ms", "after ms", "during over before", "compiled in s")
+    table = Table("background", "Training beside a compilation in the background, 2 threads on 2 cores", headings)
+    for model, result in figures.store.read("background").items():
+        if "error" in result:
+            continue
+        seconds = [result.get(f"{name}_seconds") for name in ("before", "during", "longest", "after")]
+        times = [MISSING if value is None else f"{1e3 * value:,.2f}" for value in seconds]
+        ratio = divide_background(result, "during")
+        compiled = f"{result['compile_seconds']:,.0f}" if result["compile_seconds"] else MISSING
+        table.rows.append((MODELS[model].title, *times, MISSING if ratio is None else f"{ratio:.2f}x", compiled))
     return table
 
 

@@ -94,7 +94,7 @@ def _write_methods(title: str, owner: type) -> Iterator[str]:
     yield f"## {title}\n"
     yield "| Member | |"
     yield "|---|---|"
-    for name in sorted(vars(owner), key=str.lower):
+    for name in sorted(dir(owner), key=str.lower):
         member = inspect.getattr_static(owner, name)
         if name.startswith("_") or not isinstance(member, property | types.FunctionType):
             continue

@@ -54,6 +54,11 @@ def read_cpu_seconds(pid: int) -> float:
     return ticks / _TICKS_PER_SECOND
 
 
+def list_descendants(pid: int) -> list[int]:
+    """The processes that a process, or one of its descendants, has started and that have not ended."""
+    return sorted(set(_read_family(pid)) - {pid})
+
+
 def _read_family(pid: int) -> dict[int, list[str]]:
     """What the kernel says of a process and of its descendants that have not ended, by process number."""
     fields: dict[int, list[str]] = {}

@@ -41,6 +41,8 @@ class _Heatmap:
         self._edges = np.asarray(list(edges))
         if self._edges.ndim != 1 or len(self._edges) < 2 or not (np.diff(self._edges) > 0).all():
             raise ValueError(f"The edges of heatmap {name!r} must be at least two numbers that rise")
+        if not np.isfinite(self._edges).all():
+            raise ValueError(f"The edges of heatmap {name!r} must be finite; values outside them are not counted")
 
     def add(self, values: Iterable[Any]) -> None:
         """The values of this moment."""

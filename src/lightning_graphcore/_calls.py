@@ -59,8 +59,10 @@ class Call:
             if kind == _NUMBER:
                 _, first, *rest = path
                 position = getattr(first, "idx", None)
-                known = position is not None and position < len(parameters)
-                head = parameters[position] if known else str(getattr(first, "key", position))
+                if position is not None and position < len(parameters):
+                    head = parameters[position]
+                else:
+                    head = str(getattr(first, "key", position))
                 names.append(head + "".join(str(entry) for entry in rest))
         return names
 

@@ -30,7 +30,7 @@ def judge_name(name: str) -> tuple[bool, str, str] | None:
     if not rest:
         return False, HAS, ""
     core = _find_core(head)
-    fields = inspect.signature(core.__init__).parameters
+    fields = inspect.signature(core).parameters
     return False, HAS if hasattr(core, rest) or rest in fields else LACKS, ""
 
 

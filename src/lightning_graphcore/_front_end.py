@@ -6,20 +6,16 @@ Each class also answers for its twin of the other package in `isinstance`.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
-from lightning_graphcore._packages import Package, choose_package
+from lightning_graphcore._packages import DESCRIPTION, Package, choose_package
 
 _BASES = {
     "IPUAccelerator": "accelerators.accelerator.Accelerator",
     "IPUStrategy": "strategies.parallel.ParallelStrategy",
     "IPUPrecision": "plugins.precision.precision.Precision",
-}
-_OLD_HOMES = {  # where Lightning itself had these classes once
-    "IPUAccelerator": "accelerators",
-    "IPUStrategy": "strategies",
-    "IPUPrecision": "plugins",
 }
 _made: dict[tuple[str, str], type] = {}
 _registered: set[str] = set()
@@ -33,9 +29,15 @@ def find_class(name: str, package: Package | None = None) -> Any:
         base = package.find(_BASES[name])
         core = _find_core(name)
         body = {"package": package, "__module__": core.__module__, "__doc__": core.__doc__, "__qualname__": name}
-        made = type(core)(name, (core, base), body)
-        _made[key] = made
+        _made[key] = type(core)(name, (core, base), body)
+        if name == "IPUStrategy":
+            _hide_own_lines(package)
     return _made[key]
+
+
+def is_instance(value: Any, name: str, package: Package) -> bool:
+    """Is this one of the class's, without making the class? There are no instances before it is made."""
+    return any(made == name for _, made in _made) and isinstance(value, find_class(name, package))
 
 
 def adapt(instance: Any, package: Package) -> Any:
@@ -59,19 +61,25 @@ def adapt(instance: Any, package: Package) -> Any:
     return instance
 
 
-def register(package: Package) -> None:
-    """Make "ipu" known to one Lightning; a second time changes nothing."""
+def register_package(package: Package) -> None:
+    """Make "ipu" known to one Lightning; a second time changes nothing. Programs without IPUs do not wait for it: the
+    strategy, and with it PopTorch, is imported when one is asked for."""
     if package.root in _registered:
         return
-    _registered.add(package.root)
+    from lightning_graphcore._old_homes import furnish
     from lightning_graphcore._selection import install_selection
 
+    install_selection(package)  # first: it changes nothing where it does not know this Lightning
     find_class("IPUAccelerator", package).register_accelerators(package.find("accelerators.AcceleratorRegistry"))
-    find_class("IPUStrategy", package).register_strategies(package.find("strategies.StrategyRegistry"))
-    install_selection(package)
-    _hide_own_lines(package)
-    for name, module in _OLD_HOMES.items():
-        setattr(package.load(module), name, find_class(name, package))
+    package.find("strategies.StrategyRegistry").register(
+        "ipu_strategy", functools.partial(_make_strategy, package), description=DESCRIPTION, override=True
+    )
+    furnish(package)
+    _registered.add(package.root)
+
+
+def _make_strategy(package: Package, **settings: Any) -> Any:
+    return find_class("IPUStrategy", package)(**settings)
 
 
 def _hide_own_lines(package: Package) -> None:

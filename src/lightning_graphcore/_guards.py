@@ -108,10 +108,10 @@ class GuardedNumber:
         value = function(other_value, self._value) if reverse else function(self._value, other_value)
         their_tensor = other._tensor if isinstance(other, GuardedNumber) else other
         sources = self._sources | (other._sources if isinstance(other, GuardedNumber) else frozenset())
-        tensor = None
+        combined = None
         if self._tensor is not None and their_tensor is not None:
-            tensor = function(their_tensor, self._tensor) if reverse else function(self._tensor, their_tensor)
-        return GuardedNumber(self._guards, name, value, compute, tensor, sources)
+            combined = function(their_tensor, self._tensor) if reverse else function(self._tensor, their_tensor)
+        return GuardedNumber(self._guards, name, value, compute, combined, sources)
 
     def __bool__(self) -> bool:
         key = (self._name, "bool", bool(self._value))
@@ -189,7 +189,7 @@ class _WatchedTrainer:
     def __init__(self, trainer: Any, guards: Guards, place: str) -> None:
         self._trainer, self._guards, self._place = trainer, guards, place
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:  # for isinstance
         return type(self._trainer)
 

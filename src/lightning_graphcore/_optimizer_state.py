@@ -43,7 +43,7 @@ def write_state(executor: Any, optimizer: torch.optim.Optimizer) -> None:
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         for key, current in compiled.executable.state.items():
             slot, _, name = key.partition(":")
-            entry = optimizer.state.get(names.get(name)) if name in names else None
+            entry = optimizer.state.get(names[name]) if name in names else None
             if not entry:
                 continue
             value = entry.get(slot)

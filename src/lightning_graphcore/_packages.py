@@ -16,10 +16,7 @@ from types import ModuleType
 from typing import Any
 
 ROOTS = ("lightning.pytorch", "pytorch_lightning")
-MISSING = (
-    "Lightning is not installed. Install it with: pip install 'openipu[lightning]' (or `pip install lightning`, or "
-    "`pip install pytorch-lightning`)."
-)
+DESCRIPTION = "IPUs, modelled by openipu"
 
 
 @dataclass(frozen=True)
@@ -98,4 +95,6 @@ def choose_package() -> Package:
     for root in ROOTS:
         if is_installed(root):
             return open_package(root)
-    raise ModuleNotFoundError(MISSING, name=ROOTS[0])
+    from openipu.extras import explain_missing
+
+    raise explain_missing(ModuleNotFoundError(name=ROOTS[0]), "lightning_graphcore", "lightning")

@@ -11,10 +11,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from lightning_graphcore._arrival import is_ipu_default
-from lightning_graphcore._front_end import adapt, find_class
+from lightning_graphcore._arrival import is_ipu_default, read_flag
+from lightning_graphcore._front_end import adapt, find_class, is_instance
 from lightning_graphcore._packages import Package
-from openipu.session import choose_system
 
 NOT_USED = "IPU available but not used. Set `accelerator` and `devices` using `Trainer(accelerator='ipu', devices={})`."
 
@@ -23,21 +22,24 @@ def install_selection(package: Package) -> None:
     """Extend the connector of one Lightning."""
     connector = package.find("trainer.connectors.accelerator_connector._AcceleratorConnector")
     monitor = package.find("callbacks.device_stats_monitor.DeviceStatsMonitor")
-    _wrap(connector, "_check_config_and_set_final_flags", functools.partial(_read_flags, package))
-    _wrap(connector, "_choose_strategy", functools.partial(_choose_strategy, package))
-    _wrap(connector, "_check_and_init_precision", functools.partial(_choose_precision, package))
-    _wrap(connector, "_lazy_init_strategy", functools.partial(_check_pair, package))
-    _wrap(monitor, "setup", functools.partial(_prepare_monitor, package))
+    replacements: list[tuple[type, str, Callable[..., Any]]] = [
+        (connector, "_check_config_and_set_final_flags", _read_flags),
+        (connector, "_choose_strategy", _choose_strategy),
+        (connector, "_check_and_init_precision", _choose_precision),
+        (connector, "_lazy_init_strategy", _check_pair),
+        (monitor, "setup", _prepare_monitor),
+    ]
+    wrapped = [_wrap(getattr(owner, name), package, replacement) for owner, name, replacement in replacements]
+    for (owner, name, _), method in zip(replacements, wrapped, strict=True):  # all of them, or none
+        setattr(owner, name, method)
 
 
-def _wrap(owner: type, name: str, replacement: Callable[..., Any]) -> None:
-    original = getattr(owner, name)
-
+def _wrap(original: Callable[..., Any], package: Package, replacement: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return replacement(functools.partial(original, self), self, *args, **kwargs)
+        return replacement(package, functools.partial(original, self), self, *args, **kwargs)
 
-    setattr(owner, name, wrapped)
+    return wrapped
 
 
 def _read_flags(
@@ -46,7 +48,7 @@ def _read_flags(
     strategy, accelerator = adapt(strategy, package), adapt(accelerator, package)
     for plugin in others.get("plugins") or () if isinstance(others.get("plugins"), list | tuple) else ():
         adapt(plugin, package)
-    is_ipu_strategy = isinstance(strategy, find_class("IPUStrategy", package)) or strategy == "ipu_strategy"
+    is_ipu_strategy = is_instance(strategy, "IPUStrategy", package) or strategy == "ipu_strategy"
     unset = isinstance(accelerator, str) and accelerator == "auto" and getattr(strategy, "_accelerator", None) is None
     if unset and (is_ipu_strategy or (is_ipu_default() and isinstance(strategy, str) and strategy == "auto")):
         accelerator = "ipu"
@@ -58,7 +60,7 @@ def _read_flags(
 
 
 def _uses_ipu(package: Package, connector: Any) -> bool:
-    return isinstance(getattr(connector, "accelerator", None), find_class("IPUAccelerator", package))
+    return is_instance(getattr(connector, "accelerator", None), "IPUAccelerator", package)
 
 
 def _choose_strategy(package: Package, original: Callable[..., Any], connector: Any) -> Any:
@@ -66,13 +68,13 @@ def _choose_strategy(package: Package, original: Callable[..., Any], connector: 
 
 
 def _choose_precision(package: Package, original: Callable[..., Any], connector: Any) -> Any:
-    if not isinstance(connector.strategy, find_class("IPUStrategy", package)):
+    if not is_instance(connector.strategy, "IPUStrategy", package):
         return original()
     return connector._precision_plugin_flag or find_class("IPUPrecision", package)(connector._precision_flag)
 
 
 def _check_pair(package: Package, original: Callable[..., Any], connector: Any) -> None:
-    has_strategy = isinstance(connector.strategy, find_class("IPUStrategy", package))
+    has_strategy = is_instance(connector.strategy, "IPUStrategy", package)
     if _uses_ipu(package, connector) != has_strategy:
         raise package.configuration_error(
             f"accelerator={connector.accelerator.name()!r} and {type(connector.strategy).__name__} do not go together. "
@@ -85,6 +87,8 @@ def _check_pair(package: Package, original: Callable[..., Any], connector: Any) 
         )
     original()
     if has_strategy:
+        from openipu.session import choose_system
+
         system = choose_system(None).name
         package.inform(
             f"IPU available: True ({system}, modelled), using: {len(connector._parallel_devices)} replica(s)"
@@ -95,6 +99,8 @@ def _check_pair(package: Package, original: Callable[..., Any], connector: Any) 
 
 def _warn_of_unused(package: Package) -> None:
     """As Lightning did while it knew IPUs; a modelled IPU is always there and no reason to warn."""
+    if not read_flag("OPENIPU_REPORT_HARDWARE"):  # else no program without IPUs would be spared the next import
+        return
     import poptorch
 
     if poptorch.ipuHardwareIsAvailable():
@@ -105,7 +111,7 @@ def _prepare_monitor(
     package: Package, original: Callable[..., Any], monitor: Any, trainer: Any, pl_module: Any, stage: str
 ) -> None:
     """Statistics of IPUs come from their plan: they do not need the package that reads those of a CPU."""
-    if not isinstance(trainer.strategy, find_class("IPUStrategy", package)) or monitor._cpu_stats is not None:
+    if not is_instance(trainer.strategy, "IPUStrategy", package) or monitor._cpu_stats is not None:
         original(trainer, pl_module, stage)
         return
     monitor._cpu_stats = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from openipu.plan import Plan
+from openipu.report.units import format_bytes_of, format_rate
 
 
 def describe_plan(plan: Plan) -> dict[str, float]:
@@ -42,8 +43,9 @@ def describe_line(stage: str, plan: Plan) -> str:
     """One line for the log."""
     fit, timing = plan.fit, plan.timing
     verdict = "fits" if fit.fits else "does not fit"
+    count = plan.ipus * plan.options.replicas
     return (
-        f"IPU {stage}: {plan.ipus * plan.options.replicas} IPU(s) of {plan.system.name}, "
-        f"{timing.samples_per_second:,.0f} samples/s (modelled); the program {verdict}, its fullest tile needs "
-        f"{fit.peak_bytes:,} of {fit.limit_bytes:,} bytes."
+        f"IPU {stage}: {count} {'IPU' if count == 1 else 'IPUs'} of {plan.system.name}, micro-batches of "
+        f"{plan.micro_batch}, {format_rate(timing.samples_per_second)} samples/s (modelled); the program {verdict}, "
+        f"its fullest tile needs {format_bytes_of(fit.peak_bytes, fit.limit_bytes)}."
     )

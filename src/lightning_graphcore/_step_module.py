@@ -7,6 +7,7 @@ its side effects need; the request holds the recording of those and the guards o
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -101,9 +102,7 @@ class StepModule(_LightningModuleWrapperBase):
         numbers = []
         for index, (name, value) in enumerate(zip(names, request.call.numbers, strict=True)):
             tensor = as_tensors[index].reshape(()) if index in as_tensors else None
-            guarded = GuardedNumber(
-                request.guards, name, value, lambda found, at=index: found[at], tensor, frozenset({index})
-            )
+            guarded = GuardedNumber(request.guards, name, value, operator.itemgetter(index), tensor, frozenset({index}))
             numbers.append(wrap(guarded))
         return numbers
 
@@ -121,7 +120,8 @@ class StepModule(_LightningModuleWrapperBase):
                 raise request.package.configuration_error(
                     "`training_step` returned a dictionary without 'loss'. Return the loss under this key."
                 )
-            return type(output)({**output, "loss": _train_on(output["loss"])})
+            rebuild: Any = type(output)
+            return rebuild({**output, "loss": _train_on(output["loss"])})
         if not isinstance(output, torch.Tensor):
             raise request.package.configuration_error(
                 f"`training_step` returned a {type(output).__name__}. Return the loss, a dictionary with 'loss', or "

@@ -251,8 +251,9 @@ class TrainingPrograms(StagePrograms):
 
     def model_destroy(self) -> None:
         """An executor that never compiled leaves the model wrapped."""
-        if hasattr(self.model, "destroy"):
-            self.model.destroy()
+        destroy = getattr(self.model, "destroy", None)
+        if callable(destroy):
+            destroy()
 
 
 def _list_parameters(model: StepModule) -> list[torch.nn.Parameter]:

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from lightning_graphcore._packages import Package, TwinMeta
-from openipu.session import choose_system
+from lightning_graphcore._packages import DESCRIPTION, Package, TwinMeta
 
 _POPTORCH_AVAILABLE = True
 _IPU_AVAILABLE = True
@@ -73,6 +72,8 @@ class AcceleratorCore(metaclass=TwinMeta):
     @staticmethod
     def auto_device_count() -> int:
         """IPUs of the modelled system: four for a Bow-2000 and an M2000."""
+        from openipu.session import choose_system
+
         return choose_system(None).ipus
 
     @staticmethod
@@ -81,4 +82,4 @@ class AcceleratorCore(metaclass=TwinMeta):
 
     @classmethod
     def register_accelerators(cls, accelerator_registry: Any) -> None:
-        accelerator_registry.register("ipu", cls, description="IPUs, modelled by openipu", override=True)
+        accelerator_registry.register("ipu", cls, description=DESCRIPTION, override=True)

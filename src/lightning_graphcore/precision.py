@@ -17,6 +17,7 @@ from lightning_graphcore._packages import Package, TwinMeta
 from lightning_graphcore.utils import _convert_fp_tensor, _fp_to_half
 
 SUPPORTED = ("32-true", "16-mixed", "16-true")
+_OLD_NAMES = {"32": "32-true", "16": "16-mixed"}  # of Lightning 1, also as numbers
 
 
 def __getattr__(name: str) -> Any:
@@ -42,13 +43,14 @@ class PrecisionCore(metaclass=TwinMeta):
     strict = False
     clipping = Clipping()  # what the last call of `clip_gradients` asked for
 
-    def __init__(self, precision: str) -> None:
+    def __init__(self, precision: str | int) -> None:
+        precision = _OLD_NAMES.get(str(precision), precision)
         if precision not in SUPPORTED:
             raise ValueError(
                 f"`Trainer(accelerator='ipu', precision={precision!r})` is not supported."
                 f" `precision` must be one of: {', '.join(SUPPORTED)}."
             )
-        self.precision = precision
+        self.precision: Any = precision
 
     def convert_module(self, module: torch.nn.Module) -> torch.nn.Module:
         return module.half() if self.precision == "16-true" else module

@@ -14,7 +14,7 @@ import poptorch
 from lightning_graphcore._arrival import is_strict_default
 from lightning_graphcore._checkpointing import CheckpointMixin
 from lightning_graphcore._loaders import convert_loader
-from lightning_graphcore._packages import TwinMeta
+from lightning_graphcore._packages import DESCRIPTION, TwinMeta
 from lightning_graphcore._programs import InferencePrograms, StagePrograms
 from lightning_graphcore._stage_options import OptionsMixin
 from lightning_graphcore._statistics import describe_line, describe_plan, find_plan
@@ -78,7 +78,7 @@ class StrategyCore(CheckpointMixin, OptionsMixin, metaclass=TwinMeta):
         self._keep_options(training_opts, inference_opts)
         self._zero_grad_hidden = False
         self._loaded = {}
-        self._told: set[int] = set()
+        self._told: set[tuple[str, bool]] = set()  # stages, and whether their program fits
 
     # Setting up
 
@@ -190,9 +190,9 @@ class StrategyCore(CheckpointMixin, OptionsMixin, metaclass=TwinMeta):
 
     def _report_plan(self, stage: str, programs: StagePrograms) -> None:
         plan = find_plan(programs)
-        if not self.report or plan is None or id(plan) in self._told:
-            return
-        self._told.add(id(plan))
+        if not self.report or plan is None or (stage, plan.fit.fits) in self._told:
+            return  # a last, smaller batch has a program of its own, which is no news if it fits as well
+        self._told.add((stage, plan.fit.fits))
         self.package.inform(describe_line(stage, plan))
         trainer = self.lightning_module.trainer
         for logger in trainer.loggers if stage == "training" else ():
@@ -247,7 +247,7 @@ class StrategyCore(CheckpointMixin, OptionsMixin, metaclass=TwinMeta):
 
     @classmethod
     def register_strategies(cls, strategy_registry: Any) -> None:
-        strategy_registry.register(cls.strategy_name, cls, description="IPUs, modelled by openipu", override=True)
+        strategy_registry.register(cls.strategy_name, cls, description=DESCRIPTION, override=True)
 
 
 def _do_nothing(*args: Any, **kwargs: Any) -> None:

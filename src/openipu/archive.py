@@ -7,20 +7,22 @@ at all; read back with checks of kind and version. A blob is handed over as byte
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from openipu import __version__
 from openipu.errors import ArchiveError
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
+from openipu.files.zips import read_zip
 from openipu.graph.serial import pack_tensors, unpack_tensors
+from openipu.saving import PRIVATE, write_aside
 
 _METADATA = "metadata.json"
 _TENSORS = "tensors.bin"
@@ -37,44 +39,44 @@ class Archive:
     version: str = __version__  # of openipu, which wrote it
 
 
+class _Metadata(msgspec.Struct, frozen=True):
+    kind: str
+    version: str
+    values: dict[str, Any]
+
+
 def write_archive(path: Path, archive: Archive) -> None:
     """Write a file; a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"kind": archive.kind, "version": archive.version, "values": archive.values}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
-            made.writestr(_METADATA, json.dumps(metadata, indent=1))
-            if archive.tensors:
-                made.writestr(_TENSORS, pack_tensors(archive.tensors))
-            for name, content in archive.blobs.items():
-                made.writestr(name, content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with write_aside(path, mode=PRIVATE) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr(_METADATA, json.dumps(metadata, indent=1, allow_nan=False))
+        for name, content in _list_blobs(archive):
+            # Numbers hardly shrink, and those that do, such as zeros, would look like a bomb to a reader.
+            made.writestr(name, content, zipfile.ZIP_DEFLATED if name.endswith(".json") else zipfile.ZIP_STORED)
+
+
+def _list_blobs(archive: Archive) -> Iterator[tuple[str, bytes]]:
+    if archive.tensors:
+        yield _TENSORS, pack_tensors(archive.tensors)
+    yield from archive.blobs.items()
 
 
 def read_archive(path: Path, kind: str) -> Archive:
     """Read a file of this kind that this version of openipu wrote."""
-    if not path.is_file():
+    if not path.exists():
         raise ArchiveError(f"There is no file {path}.")
+    origin = Origin(str(path), ArchiveError, "Write the file again with this version of openipu.")
+    members = read_zip(path, origin)
+    if _METADATA not in members:
+        raise origin.fail(f"is damaged, or was not written by openipu: it has no {_METADATA}")
+    metadata = parse_json(members.pop(_METADATA), _Metadata, origin.within(_METADATA))
+    if metadata.kind != kind:
+        raise origin.fail(f"holds {metadata.kind!r}, not {kind!r}")
+    if metadata.version != __version__:
+        raise origin.fail(f"was written by openipu {metadata.version}, and this is {__version__}")
+    content = members.pop(_TENSORS, None)
     try:
-        with zipfile.ZipFile(path) as found:
-            metadata = json.loads(found.read(_METADATA))
-            if not isinstance(metadata, dict):
-                raise ValueError("its description is no dictionary")
-            names = set(found.namelist())
-            tensors: dict[str, torch.Tensor] = {}
-            if _TENSORS in names:
-                tensors = unpack_tensors(found.read(_TENSORS))
-            blobs = {name: found.read(name) for name in names - {_METADATA, _TENSORS}}
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError) as error:
-        raise ArchiveError(f"{path} is damaged or was not written by openipu ({error}).") from error
-    if metadata.get("kind") != kind:
-        raise ArchiveError(f"{path} holds {metadata.get('kind')!r}, not {kind!r}.")
-    if metadata.get("version") != __version__:
-        raise ArchiveError(
-            f"{path} was written by openipu {metadata.get('version')}, and this is {__version__}: write it again."
-        )
-    return Archive(kind, metadata["values"], tensors, blobs)
+        tensors = {} if content is None else unpack_tensors(content)
+    except ArchiveError as error:
+        raise origin.fail(f"is damaged: {error}") from error
+    return Archive(kind, metadata.values, tensors, members)

@@ -7,7 +7,6 @@ In: a program's own options, and the environment, which wins. Values may be text
 from __future__ import annotations
 
 import difflib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import OptionError
+from openipu.files.documents import parse_variable
+from openipu.files.origin import shorten
 
 VARIABLE = "POPLAR_ENGINE_OPTIONS"
 
@@ -92,30 +93,25 @@ def read_engine_environment(environment: Mapping[str, str] = os.environ) -> dict
     text = environment.get(VARIABLE, "")
     if not text.strip():
         return {}
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"{VARIABLE} is not JSON ({error}): {text}. Write it as '{_EXAMPLE}', or unset it.") from None
-    if not isinstance(values, dict):
-        raise OptionError(f"{VARIABLE} must be a JSON object such as '{_EXAMPLE}', not {text}.")
+    values = parse_variable(VARIABLE, text, _EXAMPLE)
     return {name: _read_value(name, value, VARIABLE) for name, value in values.items()}
 
 
 def _read_value(name: str, value: Any, source: str) -> Any:
     if isinstance(value, (dict, list)) or value is None:
-        raise OptionError(f"{source}: {name} is {value!r}. Give a text, a number, true or false.")
+        raise OptionError(f"{source}: {name[:100]} is {shorten(value)}. Give a text, a number, true or false.")
     if name in _BOOLEANS:
         word = str(value).lower()
         if word not in ("true", "false", "1", "0"):
-            raise OptionError(f"{source}: {name} is {value!r}, which is neither true nor false.")
+            raise OptionError(f"{source}: {name[:100]} is {shorten(value)}, which is neither true nor false.")
         return word in ("true", "1")
     if name in _NUMBERS:
         try:
             return int(str(value))
         except ValueError:
-            raise OptionError(f"{source}: {name} is {value!r}, which is no whole number.") from None
+            raise OptionError(f"{source}: {name[:100]} is {shorten(value)}, which is no whole number.") from None
     if name in _TEXTS and (not isinstance(value, str) or not value):
-        raise OptionError(f"{source}: {name} is {value!r}. Give a path as text.")
+        raise OptionError(f"{source}: {name[:100]} is {shorten(value)}. Give a path as text.")
     if name not in _TEXTS:
         _refuse_misspelling(name, source)
     return value
@@ -129,6 +125,6 @@ def _refuse_misspelling(name: str, source: str) -> None:
     group = name.split(".")[0]
     if group == "autoReport":
         reports = ", ".join(entry for entry in known if entry.startswith("autoReport."))
-        raise OptionError(f"{source}: there is no option {name}.{meant} There are {reports}.")
+        raise OptionError(f"{source}: there is no option {name[:100]}.{meant} There are {reports}.")
     if near or "." not in name:
-        raise OptionError(f"{source}: there is no option {name}.{meant} Options begin with {', '.join(_GROUPS)}.")
+        raise OptionError(f"{source}: there is no option {name[:100]}.{meant} Options begin with {', '.join(_GROUPS)}.")

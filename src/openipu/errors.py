@@ -1,11 +1,16 @@
 """Every error class of openipu, and whose turn it is when one is raised.
 
 Each message says what is wrong, where (the user's line, tensor or option), and what to do next.
-This module imports nothing, so that `openipu --help` stays quick. `capture` adds one class that must
+This module imports next to nothing, so that `openipu --help` stays quick. `capture` adds one class that must
 also be torch's own (`DynamicShapeError`). Front ends re-raise these under their own names where their users expect it.
 """
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+DEBUG_VARIABLE = "OPENIPU_DEBUG"
 
 
 class OpenIpuError(Exception):
@@ -56,6 +61,10 @@ class ArchiveError(OpenIpuError):
     """A saved program or a cache file is missing, damaged or of another version."""
 
 
+class ProgramFileError(ArchiveError):
+    """A program from a file holds what capture never writes, or more than this machine can run: do not use the file."""
+
+
 class ExportError(OpenIpuError):
     """A program cannot be written to a file: it holds something that only this process has, such as a function."""
 
@@ -74,3 +83,17 @@ class FiguresError(OpenIpuError):
 
 class InternalError(OpenIpuError):
     """A defect of openipu. The message asks for a report."""
+
+
+def is_debugging() -> bool:
+    """Does the user want to see openipu's own frames?"""
+    return os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """For a message about an unknown name: " Did you mean 'pod16'?" where a known one is near, else nothing."""
+    import difflib
+
+    by_lower = {entry.lower(): entry for entry in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""

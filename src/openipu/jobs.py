@@ -6,6 +6,7 @@ Out: the `Plan` of that program on a system. Nothing is executed and no weights 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,6 +111,31 @@ def capture_job(job: PlanningJob) -> Program:
         optimizer=_describe_optimizer(job),
         name=job.title,
     )
+
+
+def halve_job(job: PlanningJob) -> PlanningJob:
+    """The same job with float32 weights, buffers and inputs in half precision; weights are on the meta device.
+
+    The job's own model stays as it is. Optimizer state keeps the format that its update rule gives it.
+    """
+    root = job.model if isinstance(job.model, nn.Module) else getattr(job.model, "__self__", None)
+    tensors = [*root.parameters(), *root.buffers()] if isinstance(root, nn.Module) else []
+    halves: dict[int, Any] = {id(tensor): _halve(tensor) for tensor in tensors if tensor.dtype == torch.float32}
+    try:
+        model, optimizer = copy.deepcopy((job.model, job.optimizer), halves)  # takes the halves in place of the weights
+    except Exception as error:  # whatever the model's own attributes raise
+        raise OptionError(
+            f"{job.title} cannot be copied, so it cannot be planned in half precision: {error}"
+        ) from error
+    args, kwargs = pytree.tree_map(_halve, (job.positional, dict(job.kwargs)))
+    return dataclasses.replace(job, model=model, optimizer=optimizer, args=args, kwargs=kwargs)
+
+
+def _halve(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor) or leaf.dtype != torch.float32:
+        return leaf
+    half = torch.empty(leaf.shape, dtype=torch.float16, device="meta")
+    return nn.Parameter(half, requires_grad=leaf.requires_grad) if isinstance(leaf, nn.Parameter) else half
 
 
 def _enlarge(leaf: Any, micro_batches: int) -> Any:

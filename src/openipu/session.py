@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -28,7 +29,7 @@ from openipu.plan.deferred import replace_options
 from openipu.report import write_profile
 from openipu.run import Executable, split_micro_batch
 from openipu.session_cache import check_inputs, fingerprint_program, key_program, plan_once
-from openipu.session_log import CompiledProgram, log
+from openipu.session_log import log
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
 
@@ -37,9 +38,12 @@ Settle = Callable[[Program, RunOptions], RunOptions]  # a front end's checks of 
 Advise = Callable[[Program, Plan], str]  # what to do about a program that does not fit, in a front end's words
 
 TIER_VARIABLE = "OPENIPU_TIER"
+DETERMINISTIC_VARIABLE = "OPENIPU_DETERMINISTIC"
 QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
 
 _logger = logging.getLogger("openipu")
+_naming = threading.Lock()
+_named: dict[Path, int] = {}  # directories of profiles -> the thread that writes there, or wrote
 
 
 @dataclass(eq=False)
@@ -49,7 +53,7 @@ class Compiled:
     program: Program
     plan: Plan
     executable: Executable
-    capture_seconds: float
+    compilation_seconds: float  # capture, planning, profile and executable
     profile_directory: Path | None = None
 
     @property
@@ -144,7 +148,7 @@ def compile_model(
             program=program,
             store=store,
         )
-        plan = replace_options(plan, choose_tier(plan.options))
+        plan = replace_options(plan, choose_tier(choose_determinism(plan.options)))
         directory = profile_directory or _choose_directory(program.name)
         if directory is not None:  # before anything can fail for want of this host's memory
             with span(PLAN, "write profile"):
@@ -153,7 +157,7 @@ def compile_model(
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
-    log.compiled.append(CompiledProgram(compiled.name, plan, directory))
+    log.add(plan, directory)
     log_compilation(program, plan)
     if not plan.fit.fits:
         _logger.warning("%s", describe_misfit(plan, advise(program, plan) if advise is not None else ""))
@@ -177,11 +181,15 @@ def _choose_directory(name: str) -> Path | None:
     """Where the command line wants this program's profile. A second program of the same name gets a number."""
     if log.profile_root is None:
         return None
-    taken = {compiled.profile_directory for compiled in log.compiled}
-    directory, number = log.profile_root / name, 1
-    while directory in taken:
-        number += 1
-        directory = log.profile_root / f"{name}-{number}"
+    own = threading.get_ident()
+    with _naming:
+        taken = {compiled.profile_directory for compiled in log.compiled}
+        taken |= {directory for directory, thread in _named.items() if thread != own}
+        directory, number = log.profile_root / name, 1
+        while directory in taken:
+            number += 1
+            directory = log.profile_root / f"{name}-{number}"
+        _named[directory] = own
     return directory
 
 
@@ -197,6 +205,16 @@ def choose_tier(options: RunOptions) -> RunOptions:
     return dataclasses.replace(options, tier=Tier(wished))
 
 
+def choose_determinism(options: RunOptions) -> RunOptions:
+    """The environment's wish for the same bits in every run, else what the options say."""
+    wished = os.environ.get(DETERMINISTIC_VARIABLE) or "0"
+    if wished not in ("0", "1"):
+        raise OptionError(
+            f"{DETERMINISTIC_VARIABLE} is {wished!r}: set it to 1 for the same bits in every run, or to 0."
+        )
+    return dataclasses.replace(options, deterministic=True) if wished == "1" else options
+
+
 def choose_system(system: System | str | None) -> System:
     """An explicit choice, else the command line's, else the environment's, else the default."""
     if system is None and log.system is not None:
@@ -210,12 +228,15 @@ class _Bar:
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        self._bar = tqdm(total=100, desc="Graph compilation", leave=True)
+        # A step that comes soon after another is shown as well: tqdm would leave it out, and the bar would seem stuck.
+        shown = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}]"
+        self._bar = tqdm(total=100, desc="Graph compilation", bar_format=shown, mininterval=0, miniters=1)
 
     def __enter__(self) -> Progress:
         return self._move
 
-    def __exit__(self, *details: object) -> None:
+    def __exit__(self, kind: object, *details: object) -> None:
+        self._bar.leave = kind is None  # half a bar above an error says nothing
         self._bar.close()
 
     def _move(self, percent: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from openipu.errors import ArchiveError
-from openipu.graph import InputKind, Program, RunOptions
+from openipu.graph import HOST_ONLY, InputKind, Program, RunOptions, describe_options
 from openipu.graph.fingerprint import fingerprint_origin, fingerprint_placement, fingerprint_program
 from openipu.machine import System
 from openipu.plan import Plan, plan_program
@@ -26,12 +26,6 @@ from openipu.store import Store, describe_build, make_key
 from openipu.trace import WAIT, mark_past
 
 PLAN_PART = "plan.json"
-
-_NOT_COMPILED_IN = (
-    "tier",
-    "folding",
-    "random_seed",
-)  # options that change how a program is run, not what is made of it
 
 Progress = Callable[[float], None]
 
@@ -54,7 +48,7 @@ def key_program(program: Program, system: System, options: RunOptions) -> str:
         {
             "program": fingerprint_program(program),
             "placement": fingerprint_placement(program),
-            "options": repr([getattr(options, name) for name in _list_options(options)]),
+            "options": describe_options(options, without=HOST_ONLY),
             "system": _describe_figures(system),
             "build": describe_build(),
         }
@@ -135,10 +129,6 @@ def check_inputs(program: Program, leaves: Sequence[Any]) -> None:
                 f"{program.name} was compiled for input {entry.name} with {entry.shape} of {entry.dtype} in a "
                 f"micro-batch, and these options give it {described}: compile it again, or use the options of the file."
             )
-
-
-def _list_options(options: RunOptions) -> list[str]:
-    return [field.name for field in dataclasses.fields(options) if field.name not in _NOT_COMPILED_IN]
 
 
 def _describe_figures(system: System) -> str:

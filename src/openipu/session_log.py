@@ -6,33 +6,77 @@ environment variables that torch reads once. `session` fills the list.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openipu.machine import System
 
 if TYPE_CHECKING:
-    from openipu.plan.types import Plan
+    from openipu.plan.types import Fit, Plan, Timing
+
+CULPRITS = 3  # that the summary names where a program does not fit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """What the log tells of a program. It holds no weights, so that a destroyed model is really gone."""
+    """What the summary tells of a program: figures only, so that a destroyed model and its plan are really gone."""
 
     name: str
-    plan: Plan
-    profile_directory: Path | None
+    system: str
+    fit: Fit  # with the largest culprits at most
+    timing: Timing
+    cycles_by_kind: tuple[tuple[str, float], ...]
+    guessed_share: float  # of the cycles of a call
+    warnings: tuple[str, ...]
+    profile_directory: Path | None  # where its profile was written, if anywhere
+
+
+@dataclass(frozen=True, slots=True)
+class OpUse:
+    """An op of a compiled program and the user's line that led to it, if it is known."""
+
+    op: str
+    file: str = ""
+    line: int = 0
 
 
 @dataclass
 class SessionLog:
-    """What this process compiled, in order: the summary at the end of `openipu run` reads it."""
+    """What this process compiled, in order: the summary at the end of `openipu run` reads it.
 
-    compiled: list[CompiledProgram] = field(default_factory=list)
+    Programs that the summary cannot tell apart are one entry with a count: a process that compiles and destroys all day
+    does not grow.
+    """
+
+    compiled: Counter[CompiledProgram] = field(default_factory=Counter)  # in the order of their first compilation
+    ops: Counter[OpUse] | None = None  # of all compiled programs; None: nobody wants them, and no detail is planned
     profile_root: Path | None = None  # where every program's profile goes, if anywhere
     system: System | None = None  # overrides the default system
     tier: str | None = None  # overrides how programs are executed: "instant" or "compiled"
+
+    def add(self, plan: Plan, profile_directory: Path | None) -> None:
+        """Write down a program that was compiled, without keeping its plan."""
+        self.compiled[_sum_up(plan, profile_directory)] += 1
+        if self.ops is not None:
+            for op in plan.ops:
+                self.ops[OpUse(op.op, op.line.file, op.line.line) if op.line else OpUse(op.op)] += 1
+
+
+def _sum_up(plan: Plan, profile_directory: Path | None) -> CompiledProgram:
+    cycles = plan.cycles_by_kind
+    whole = sum(cycles.values()) if plan.ipus > 1 else plan.timing.call_cycles
+    return CompiledProgram(
+        name=plan.name,
+        system=plan.system.name,
+        fit=replace(plan.fit, culprits=() if plan.fit.fits else plan.fit.culprits[:CULPRITS]),
+        timing=plan.timing,
+        cycles_by_kind=tuple(cycles.items()),
+        guessed_share=plan.timing.guessed_cycles / whole if whole else 0.0,
+        warnings=plan.warnings,
+        profile_directory=profile_directory,
+    )
 
 
 log = SessionLog()

@@ -3,6 +3,7 @@
 In: the environment. Out: numbers, and the start of torch.distributed. Without poprun it is instance 0 of 1.
 """
 
+from openipu.heartbeat import start_heartbeat
 from popdist._context import execute_on_instances, init, isBackendInitialized
 from popdist._environment import (
     checkNumIpusPerReplica,
@@ -16,6 +17,8 @@ from popdist._environment import (
     getReplicaIndexOffset,
     isPopdistEnvSet,
 )
+
+start_heartbeat()  # under poprun, which ends jobs with an instance that is frozen
 
 __all__ = [
     "checkNumIpusPerReplica",

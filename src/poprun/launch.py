@@ -15,9 +15,11 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from poprun.network import find_interface
 from poprun.topology import RUN_ID, Topology
+from poprun.watch import watch_instances
 
 STOP_SECONDS = 8  # for an instance that is told to stop, before it is killed
 
@@ -33,6 +35,7 @@ class Launch:
     only_output_from: int | None = None
     max_restarts: int = 0
     tag_output: bool = True
+    instance_timeout_seconds: float = 0.0  # without a sign of life; 0: an instance may freeze for ever
     verbose: bool = False
 
 
@@ -77,7 +80,8 @@ def launch_instances(launch: Launch) -> int:
     }
     words = ["-m", "poprun.instance", json.dumps(shape), *launch.program]
     try:
-        elastic_launch(config, sys.executable)(*words)
+        with watch_instances(Path(directory), launch.instance_timeout_seconds):
+            elastic_launch(config, sys.executable)(*words)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         code = int(failure.exitcode)

@@ -19,11 +19,12 @@ from openipu.pod import PARTITION_VARIABLE
 from openipu.store import choose_directory
 from poprun.hosts import parse_hosts, read_host_file
 from poprun.launch import Launch, choose_program, launch_instances
-from poprun.options import list_without_effect, parse_options
+from poprun.options import TIMEOUT_VARIABLE, list_without_effect, parse_options, parse_seconds
 from poprun.remote import DEFAULT_SHELL, SHELL_VARIABLE, choose_port, parse_exports, run_on_hosts
 from poprun.topology import Topology, draw_topology, make_topology
 
 CACHE_VARIABLE = "POPDIST_EXECUTABLE_CACHE_PATH"
+DEFAULT_TIMEOUT_SECONDS = 300.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,6 +65,7 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
             meeting_point=options.meeting_point or "",
             only_output_from=chosen,
             max_restarts=options.max_restarts,
+            instance_timeout_seconds=_choose_timeout(options),
             verbose=bool(options.verbose),
         )
     )
@@ -77,6 +79,17 @@ def _lead_hosts(topology: Topology, options: argparse.Namespace, words: list[str
         for node in range(len(topology.hosts))
     ]
     return run_on_hosts(topology.hosts, commands, exports, shell)
+
+
+def _choose_timeout(options: argparse.Namespace) -> float:
+    """The command line's word, else the environment's, else minutes: an instance beats while it computes or waits."""
+    if options.instance_timeout is not None:
+        return float(options.instance_timeout)
+    wished = os.environ.get(TIMEOUT_VARIABLE, "").strip()
+    try:
+        return parse_seconds(wished) if wished else DEFAULT_TIMEOUT_SECONDS
+    except argparse.ArgumentTypeError as error:
+        raise OptionError(f"{TIMEOUT_VARIABLE}: {error}.") from None
 
 
 def _choose_hosts(options: argparse.Namespace) -> list[str]:

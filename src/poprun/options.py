@@ -10,10 +10,17 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from openipu import __version__
+from openipu.cli.parser import HelpText
 from openipu.errors import OptionError
+from openipu.files.documents import read_json
+from openipu.files.origin import Origin
+from openipu.files.values import convert
+from openipu.saving import save_text
 from poprun.remote import DEFAULT_SHELL, SHELL_VARIABLE
 
 NO_EFFECT = {
@@ -31,7 +38,11 @@ NO_EFFECT = {
     "mpi_global_args": "instances are started by torchrun's launcher",
     "offline_mode": "no IPU is used in any case",
 }
+TIMEOUT_VARIABLE = "OPENIPU_INSTANCE_TIMEOUT"
 _SWITCHES = ("update_partition", "reset_partition", "remove_partition", "numa_aware", "offline_mode", "print_topology")
+_NUMBERS = ("num_replicas", "num_instances", "ipus_per_replica", "only_output_from_instance", "max_restarts", "verbose")
+_Number = Annotated[int, msgspec.Meta(ge=-1, le=1 << 20)]
+_LARGEST_CONFIG = 1 << 20
 _NOT_STORED = ("import_config", "export_config", "overwrite_config", "node", "meeting_point", "watch_stdin", "program")
 
 _EPILOG = f"""\
@@ -52,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Start a program as several instances that train together.",
         usage="poprun [options] program [arguments]",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"poprun (openipu {__version__})")
@@ -69,6 +80,12 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--only-output-from-instance", type=int, metavar="N", help="show the output of one instance")
     run.add_argument("--print-topology", type=parse_switch, metavar="yes|no", help="show how the job is laid out")
     run.add_argument("--max-restarts", type=int, default=0, metavar="N", help="start all instances again so often")
+    run.add_argument(
+        "--instance-timeout",
+        type=parse_seconds,
+        metavar="SECONDS",
+        help=f"end the job when an instance is frozen for so long (default: {TIMEOUT_VARIABLE}, else 300; 0: never)",
+    )
     run.add_argument("--vipu-partition", metavar="NAME", help="the partition of the virtual pod to use")
     run.add_argument("--mpi-local-args", default="", metavar="ARGS", help="of these, -x NAME[=VALUE] is read")
     run.add_argument("--remote-shell", metavar="WORDS", help=f"how to reach a host (default: {DEFAULT_SHELL!r})")
@@ -85,9 +102,20 @@ def build_parser() -> argparse.ArgumentParser:
         ("--meeting-point", {}),
         ("--watch-stdin", {"action": "store_true"}),
     ):
-        parser.add_argument(hidden, help=argparse.SUPPRESS, **settings)  # type: ignore[arg-type]
+        parser.add_argument(hidden, help=argparse.SUPPRESS, **settings)
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
+
+
+def parse_seconds(text: str) -> float:
+    """A number of seconds, 0 or more."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
+    return seconds
 
 
 def parse_switch(text: str) -> bool:
@@ -126,21 +154,26 @@ def list_without_effect(options: argparse.Namespace) -> list[str]:
 
 
 def _read_config(path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OptionError(f"Cannot read the configuration {path}: {error.strerror}. Check the path.") from error
-    except ValueError as error:
-        raise OptionError(f"The configuration {path} is not JSON: {error}.") from error
     known = {name for name in vars(options) if name not in _NOT_STORED} | {"program"}
-    unknown = sorted(set(stored) - known) if isinstance(stored, dict) else ["what is no object"]
+    advice = f"Check the path, or write the file with --export-config. Known options: {', '.join(sorted(known))}."
+    origin = Origin(f"The configuration {path}", OptionError, advice)
+    stored = read_json(path, dict[str, Any], origin, _LARGEST_CONFIG)
+    unknown = sorted(set(stored) - known)
     if unknown:
-        raise OptionError(f"The configuration {path} holds {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
-    return dict(stored)
+        raise origin.fail(f"holds {', '.join(unknown)}")
+    return {name: convert(value, _choose_type(name), origin.within(name)) for name, value in stored.items()}
+
+
+def _choose_type(name: str) -> Any:
+    if name == "program":
+        return list[str]
+    if name in _SWITCHES:
+        return bool
+    return _Number if name in _NUMBERS else str
 
 
 def _write_config(path: Path, options: argparse.Namespace) -> None:
     if path.exists() and not options.overwrite_config:
         raise OptionError(f"{path} is there already: give another name, or --overwrite-config.")
     values = {name: value for name, value in vars(options).items() if name not in _NOT_STORED and value is not None}
-    path.write_text(json.dumps({**values, "program": options.program}, indent=2) + "\n", encoding="utf-8")
+    save_text(path, json.dumps({**values, "program": options.program}, indent=2) + "\n")

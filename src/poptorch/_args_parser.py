@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -47,6 +48,7 @@ class _ContainerParser(ICustomArgParser):
 _CONTAINERS = _ContainerParser()
 _parsers: dict[type, ICustomArgParser] = {}
 _entered: set[type] = set()  # classes that are registered with PyTorch's own flattening
+_registering = threading.RLock()
 _derived: set[type] = set()  # classes that are looked into because a base class has a parser
 
 
@@ -86,6 +88,11 @@ def prepare_types(value: Any) -> None:
 
 
 def _enter_type(kind: type) -> None:
+    with _registering:
+        _enter_once(kind)
+
+
+def _enter_once(kind: type) -> None:
     if kind in pytree.SUPPORTED_NODES:
         if kind not in _entered:
             raise createPoptorchError(

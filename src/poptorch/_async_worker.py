@@ -123,7 +123,7 @@ class _Loader:
         elements = self._load()
         first = next(elements, None)
         if first is None:
-            raise createPoptorchError("The Dataset is empty")
+            raise createPoptorchError(explain_no_batch(self._dataset, self._job.rebatched_size))
         leaves, rows, spec = first
         ring = RingBuffer.allocate(leaves, self._job.buffer_size, self._job.rebatched_size)
         ring.write(leaves, Tag(0, rows))
@@ -185,6 +185,28 @@ class _Loader:
         if self._control.stopped or os.getppid() != self._parent:
             return True
         return self._lifeline.poll()  # a pipe that nobody holds any more can be read: its end
+
+
+def explain_no_batch(dataset: Any, rebatched_size: int | None = None) -> str:
+    """Why a dataset, or a loader of one, gives nothing: it may be empty, or too small for one batch."""
+    size = rebatched_size or getattr(dataset, "combinedBatchSize", None) or getattr(dataset, "batch_size", None)
+    source = getattr(dataset, "dataset", dataset)
+    try:
+        count = len(source)
+    except TypeError:
+        count = None
+    if size is None or count == 0:
+        return "The Dataset is empty"
+    if count is None or count >= size:  # not known, or this process has a share of it
+        held = "has fewer elements for this process"
+    else:
+        held = f"has {count} elements, fewer"
+    return (
+        f"The dataset {held} than one batch takes ({size}), and "
+        "drop_last=True leaves out what does not fill one: there is no batch. A poptorch.DataLoader loads batch_size x "
+        "deviceIterations x replicationFactor x gradientAccumulation elements for each call of the model: lower one of "
+        "them, or use a larger dataset."
+    )
 
 
 def _iterate(dataset: Any) -> Iterator[Any]:

@@ -6,6 +6,7 @@ the IPU changed, from which the number of pipeline stages follows.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -91,20 +92,25 @@ class BlockResolver:
         return self._stages[name]
 
 
-_active: list[BlockResolver] = []
+class _ThreadState(threading.local):
+    def __init__(self) -> None:
+        self.active: list[BlockResolver] = []
+
+
+_state = _ThreadState()
 
 
 def find_resolver() -> BlockResolver | None:
-    """The resolver of the model that is being compiled."""
-    return _active[-1] if _active else None
+    """The resolver of the model that this thread compiles."""
+    return _state.active[-1] if _state.active else None
 
 
 @contextmanager
 def resolve_blocks(strategy: _Strategy) -> Iterator[BlockResolver]:
     """While this lasts, blocks find their places by `strategy`."""
     resolver = BlockResolver(strategy)
-    _active.append(resolver)
+    _state.active.append(resolver)
     try:
         yield resolver
     finally:
-        _active.remove(resolver)
+        _state.active.remove(resolver)

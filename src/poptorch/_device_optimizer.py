@@ -7,11 +7,12 @@ when the user says so, and state that survives `detachFromDevice()` and `destroy
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
 
-from openipu.capture import list_members
+from openipu.capture import list_members, list_tensors
 from openipu.graph import OptimizerSpec
 from openipu.run import Executable
 from poptorch._checkpoint_names import apply_named, name_state, name_values
@@ -34,11 +35,13 @@ class DeviceOptimizer:
         optimizer: torch.optim.Optimizer,
         options: Options,
         save_weights: Callable[[], object] = lambda: None,
+        device_lock: AbstractContextManager[object] = nullcontext(),  # noqa: B008 (has no state)
     ) -> None:
-        """`save_weights` is called before state on the device is overwritten."""
+        """`save_weights` is called before state on the device is overwritten; nothing runs while the lock is held."""
         self._model = model
         self._options = options
         self._save_weights = save_weights
+        self._device_lock = device_lock
         self._watch = AttributeWatch(options.relax_optimizer_checks)
         self._spec: OptimizerSpec | None = None
         self._executable: Executable | None = None
@@ -129,6 +132,7 @@ class DeviceOptimizer:
         self._optimizer = optimizer
         # poptorch's optimizers keep their own state; for those of torch somebody else must.
         self._keeper = optimizer if isinstance(optimizer, StateKeeper) else StateKeeper()
+        self._keeper._device_lock = self._device_lock
         self._keeper._ipu_values_pending = False  # its values are read now, which is later than they were loaded
 
     def _read(self, optimizer: torch.optim.Optimizer) -> OptimizerValues:
@@ -192,7 +196,7 @@ class DeviceOptimizer:
                 )
 
     def _list_members(self, optimizer: torch.optim.Optimizer) -> list[tuple[str, ...]]:
-        parameters = dict(self._model.named_parameters())
+        parameters = list_tensors(self._model, "_parameters")
         members = list_members(optimizer, {id(parameter): name for name, parameter in parameters.items()})
         grouped = {name for group in members for name in group}
         # Parameters of no group are trained, too, with the optimizer's defaults: requires_grad=False freezes one.

@@ -7,19 +7,17 @@ period in which training changed them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 
-from openipu.graph import OutputKind
-from openipu.run import Executable
+from openipu.capture import list_tensors
+from openipu.run import Executable, list_parting_statistics
 from openipu.trace import TRANSFER, span
 from poptorch._logging import logger
 from poptorch._weights import WeightOwner, find_owners
 from poptorch.errors import createPoptorchError
-
-_WRITTEN = (OutputKind.BUFFER, OutputKind.PARAMETER)  # what a run may leave on the device
-_UNCOUNTED = -1
 
 
 class DeviceWeights:
@@ -30,23 +28,23 @@ class DeviceWeights:
         self._executable = executable
         self._uploaded: tuple[tuple[int, int], ...] = ()
         self._host: tuple[torch.Tensor, ...] = ()  # what was uploaded last: no walk over the model for every call
-        self._host_versions: tuple[int, ...] = ()  # how often each had been written by then
 
     def _parameters(self) -> dict[str, torch.Tensor]:
-        return dict(self._model.named_parameters()) if isinstance(self._model, torch.nn.Module) else {}
+        return list_tensors(self._model, "_parameters") if isinstance(self._model, torch.nn.Module) else {}
 
     def _buffers(self) -> dict[str, torch.Tensor]:
-        return dict(self._model.named_buffers()) if isinstance(self._model, torch.nn.Module) else {}
+        return list_tensors(self._model, "_buffers") if isinstance(self._model, torch.nn.Module) else {}
 
     def upload(self) -> None:
         """Host to device."""
         logger.debug("Writing weights from host to IPU memory")
         parameters, buffers = self._parameters(), self._buffers()
-        with span(TRANSFER, "weights to the device"):
-            self._executable.load_weights(parameters, buffers)
         self._host = (*parameters.values(), *buffers.values())
-        self._host_versions = () if self._executable.program.update is not None else _count_writes(self._host)
-        self._uploaded = _list_versions(self._find_owners())
+        with ExitStack() as held, span(TRANSFER, "weights to the device"):
+            for owner in self._find_owners():  # no copy of another thread is half done meanwhile
+                held.enter_context(owner.hold_device())
+            self._executable.load_weights(parameters, buffers)
+            self._uploaded = _list_versions(self._find_owners())
 
     def download(self) -> None:
         """Device to host."""
@@ -71,40 +69,26 @@ class DeviceWeights:
         if unknown:
             raise createPoptorchError(f"Buffers {unknown} of updatableNamedBuffers are not in the model: {list(host)}")
 
+    def warn_of_parting_statistics(self) -> None:
+        """Say that replicas come to differ, where nobody asked for it."""
+        program, options = self._executable.program, self._executable.options
+        names = list_parting_statistics(program, options)
+        if names:
+            more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+            logger.warning(
+                f"The {options.replicas} replicas of {program.name} each keep running statistics of their own "
+                f"({', '.join(names[:2])}{more}). The host reads, saves and evaluates with those of replica 0. If that "
+                "is what you want, say so with poptorch.Options().broadcastBuffers(False)."
+            )
+
     def upload_buffers(self, names: Sequence[str]) -> None:
         """Host to device for some buffers; everything else stays as the device has it."""
-        parameters, host = self._parameters(), self._buffers()
-        buffers = dict(host)
-        if not self._rest_is_as_uploaded(names):
-            with torch.no_grad():
-                parameters = {name: value.detach().clone() for name, value in parameters.items()}
-                buffers = {name: value.detach().clone() for name, value in buffers.items()}
-            self._executable.read_weights(parameters, buffers)
-        self._executable.load_weights(parameters, buffers | {name: host[name] for name in names})
-
-    def _rest_is_as_uploaded(self, names: Sequence[str]) -> bool:
-        """Whether host and device still have the same values, but for these buffers: then none need be read back."""
-        program = self._executable.program
-        written = {entry.name for entry in program.micro.outputs if entry.kind in _WRITTEN}
-        if program.update is not None or not written <= set(names):
-            return False
-        named = {id(value) for name, value in self._buffers().items() if name in names}
-        now = (*self._parameters().values(), *self._buffers().values())
-        return len(now) == len(self._host) and all(
-            id(tensor) in named or (tensor is uploaded and writes == before != _UNCOUNTED)
-            for tensor, uploaded, writes, before in zip(
-                now, self._host, _count_writes(now), self._host_versions, strict=True
-            )
-        )
+        host = self._buffers()
+        self._executable.load_buffers({name: host[name] for name in names})
 
     def _find_owners(self) -> list[WeightOwner]:
-        return find_owners(self._host)
+        return sorted(find_owners(self._host), key=id)  # the order in which every thread takes their locks
 
 
 def _list_versions(owners: list[WeightOwner]) -> tuple[tuple[int, int], ...]:
     return tuple((id(owner), owner.host_weights_version) for owner in owners)
-
-
-def _count_writes(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
-    """How often each was written in place, where PyTorch counts that."""
-    return tuple(_UNCOUNTED if tensor.is_inference() else tensor._version for tensor in tensors)

@@ -48,7 +48,7 @@ def ipuHardwareVersion() -> int:
 
 def count_ipus(options: Options, ipus_per_replica: int) -> int:
     """IPUs that a program occupies: a power of two on hardware."""
-    wanted = ipus_per_replica * options.replication_factor
+    wanted = ipus_per_replica * int(options.replication_factor)
     if wanted > LARGEST_LEASE:
         raise createPoptorchError(
             f"Too many IPUs requested ({wanted}). Experiments that need more than {LARGEST_LEASE} IPUs require "

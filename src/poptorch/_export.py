@@ -10,20 +10,30 @@ and optimizer in it, as a pickle: `load` therefore runs what the file says, and 
 from __future__ import annotations
 
 import io
+import math
 import pickle
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+import numpy as np
 import torch
 
+from openipu.admission import Limits, check_program
+from openipu.admission import read_program as read_graphs
 from openipu.archive import Archive, read_archive, write_archive
 from openipu.errors import ArchiveError, ExportError
+from openipu.files.origin import Origin
+from openipu.files.values import convert
 from openipu.graph import Program
 from openipu.graph.fingerprint import fingerprint_program
-from openipu.graph.serial import SerialProgram, dump_program, load_program
+from openipu.graph.serial import SerialProgram, dump_program
+from openipu.graph.serial.tensors import check_shape
+from openipu.graph.serial.values import DTYPES, shorten
 from poptorch._binding import BoundInputs
 from poptorch._logging import logger
 from poptorch.errors import createPoptorchError
@@ -33,6 +43,20 @@ MODEL_BLOB = "model.pickle"
 GRAPH_BLOB, CONSTANTS_BLOB = "program.json", "program.bin"
 FILE_NAME = "model.poptorch"  # where a directory is given
 INTERFACE_VERSION = "3.4.0"
+
+
+class _Values(msgspec.Struct, frozen=True):
+    """What the archive says in JSON."""
+
+    interface: str
+    training: bool
+    fingerprint: str
+    names: list[str]
+    args: dict[str, Any]
+    kwargs: dict[str, Any]
+    rng_state: Annotated[list[int], msgspec.Meta(min_length=1, max_length=10_000)] | None
+    signature: str | None
+    optimizer: str | None
 
 
 @dataclass(frozen=True)
@@ -53,7 +77,10 @@ class SavedProgram:
         """The program of the file; ArchiveError if it is not the one that the file speaks of."""
         if self.graphs is None:
             return None
-        program = load_program(self.graphs.document, self.graphs.tensors)
+        try:
+            program = read_graphs(self.graphs.document, self.graphs.tensors)
+        except ArchiveError as error:
+            raise ArchiveError(f"its graphs cannot be used ({str(error)[:300]}): export the model again.") from error
         if fingerprint_program(program) != self.fingerprint:
             raise ArchiveError("its graphs are not those that it was written for.")
         return program
@@ -90,30 +117,39 @@ def write_program(path: Path, program: SavedProgram) -> None:
 def read_program(filename: str) -> SavedProgram:
     """Read a file; the reason why it cannot be used is an ArchiveError."""
     archive = read_archive(Path(filename), KIND)
-    values = archive.values
-    if values["interface"] != INTERFACE_VERSION:
+    origin = Origin(filename, ArchiveError, "Export the model again.")
+    values = convert(archive.values, _Values, origin)
+    if values.interface != INTERFACE_VERSION:
         raise ArchiveError(
-            f"PopTorch version mismatch: the file is of {values['interface']}, and this is {INTERFACE_VERSION}."
+            f"PopTorch version mismatch: the file is of {values.interface}, and this is {INTERFACE_VERSION}."
         )
-    inputs = BoundInputs(tuple(values["names"]), _build(values["args"]), _build(values["kwargs"]))
+    if any(tensor.is_meta for tensor in archive.tensors.values()):
+        raise origin.fail("is damaged: a tensor of the optimizer's state has no values")
+    try:
+        inputs = BoundInputs(tuple(values.names), _build(values.args), _build(values.kwargs))
+    except (ValueError, TypeError, KeyError, RuntimeError, MemoryError) as error:
+        raise origin.fail(f"is damaged: its inputs cannot be read ({error})") from error
+    if not isinstance(inputs.args, tuple) or not isinstance(inputs.kwargs, dict):
+        raise origin.fail("is damaged: its inputs are no arguments")
     return SavedProgram(
-        values["training"],
-        values["fingerprint"],
+        values.training,
+        values.fingerprint,
         inputs,
-        values["rng_state"],
+        values.rng_state,
         dict(archive.tensors),
         archive.blobs.get(MODEL_BLOB),
-        values["signature"],
-        values["optimizer"],
+        values.signature,
+        values.optimizer,
         _find_graphs(archive.blobs),
     )
 
 
 def write_graphs(program: Program) -> SerialProgram | None:
-    """The graphs of a program as data; None if it holds what only this process has."""
+    """The graphs of a program as data; None if it holds what only this process has, or what no reader would accept."""
     try:
+        check_program(program, Limits(memory_bytes=sys.maxsize))  # another machine may have more
         return dump_program(program)
-    except ExportError as error:
+    except (ArchiveError, ExportError) as error:
         logger.debug("The file gets no graphs: %s", error)
         return None
 
@@ -164,7 +200,9 @@ def _build(described: dict[str, Any]) -> Any:
     match kind:
         case "tensor":
             shape, dtype = content
-            return torch.zeros(shape, dtype=getattr(torch, dtype))
+            if dtype not in DTYPES or math.prod(check_shape(shape)) * DTYPES[dtype].itemsize > Limits().memory_bytes:
+                raise ValueError(f"an input of type {shorten(dtype)} and shape {shape} fits no memory of this machine")
+            return _make_zeros(check_shape(shape), DTYPES[dtype])
         case "list":
             return [_build(item) for item in content]
         case "tuple":
@@ -172,5 +210,15 @@ def _build(described: dict[str, Any]) -> Any:
         case "dict" | "OrderedDict":
             pairs = [(_build(key), _build(item)) for key, item in content]
             return dict(pairs) if kind == "dict" else OrderedDict(pairs)
-        case _:
+        case "value" if content is None or isinstance(content, bool | int | float | str):
             return content
+        case _:
+            raise ValueError(f"{kind!r} is unknown")
+
+
+def _make_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Zeros that take no memory before somebody writes to them, whatever size a file asks for."""
+    size = math.prod(shape) * dtype.itemsize
+    if not size:
+        return torch.zeros(shape, dtype=dtype)
+    return torch.from_numpy(np.zeros(size, dtype=np.uint8)).view(dtype).view(shape)

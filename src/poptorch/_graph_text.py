@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
-from openipu.graph import InputKind, Program, note_of
+from openipu.graph import InputKind, Phase, Program, note_of
+from openipu.plan import Plan, VariableKind
+from openipu.saving import save_text
 from poptorch._logging import TRACE, logger
 from poptorch._op_names import name_op
 
@@ -30,16 +32,21 @@ _SCALAR_TYPES = {
 }
 
 
-def describe_program(program: Program, scoped: bool) -> str:
-    """JSON with one entry an op; `scoped` puts the module path in front of its name."""
-    main = []
+def describe_program(program: Program, scoped: bool, plan: Plan | None = None) -> str:
+    """JSON with one entry an op; `scoped` puts the module path in front of its name.
+
+    A value that `recomputationCheckpoint` keeps has an entry named "Checkpoint" behind its op; with a plan, so has each
+    one that the pipeline stashes, of the type "Stash". Stashes of inputs come first.
+    """
+    stashes = _list_stashes(plan, scoped)
+    main = stashes.pop(None, [])
     for graph in filter(None, (program.micro, program.update)):
         for node in graph.module.graph.nodes:
             if node.op != "call_function":
                 continue
             note = note_of(node)
             kind = name_op(node)
-            path = f"{note.module.replace('.', '/')}/" if scoped and note.module else ""
+            path = _write_path(note.module, scoped)
             attributes = {
                 "phase": note.phase.value,
                 "ipu": note.ipu,
@@ -50,7 +57,37 @@ def describe_program(program: Program, scoped: bool) -> str:
             inputs = [{"name": source.name} for source in node.all_input_nodes]
             entry = {"type": kind, "name": path + kind, "attributes": attributes}
             main.append({**entry, "inputs": inputs, "outputs": [{"name": node.name}]})
+            if note.attributes.get("checkpoint") and note.phase is Phase.FORWARD:
+                main.append(_add_behind("Identity", f"{path}Checkpoint", node.name, attributes))
+            main += stashes.pop(node.name, [])
     return json.dumps({"maingraph": _join_convolutions(main)}, separators=(",", ":"))
+
+
+def _write_path(module: str, scoped: bool) -> str:
+    return f"{module.replace('.', '/')}/" if scoped and module else ""
+
+
+def _add_behind(kind: str, name: str, source: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    """An entry that takes one value and hands it on."""
+    inputs, outputs = [{"name": source}], [{"name": f"{source}/{name.rpartition('/')[2]}"}]
+    return {"type": kind, "name": name, "attributes": attributes, "inputs": inputs, "outputs": outputs}
+
+
+def _list_stashes(plan: Plan | None, scoped: bool) -> dict[str | None, list[dict[str, Any]]]:
+    """What a pipeline keeps of the micro-batches on their way, by the op that made it; None: inputs, and copies."""
+    found: dict[str | None, list[dict[str, Any]]] = {}
+    for variable in () if plan is None else plan.variables:
+        if variable.kind is not VariableKind.STASH:
+            continue
+        assert plan is not None
+        maker = None if variable.op is None else plan.ops[variable.op]
+        path = _write_path(maker.module, scoped) if maker is not None else ""
+        stage = maker.stage if maker is not None else 0
+        attributes = {"ipu": variable.ipu, "stage": stage, "stashSize": variable.shape[0]}
+        source = variable.name.removesuffix(" stash")
+        known = maker is not None and maker.name == source
+        found.setdefault(source if known else None, []).append(_add_behind("Stash", f"{path}Stash", source, attributes))
+    return found
 
 
 def _join_convolutions(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -76,8 +113,7 @@ def export_program(program: Program) -> None:
     if not target:
         return
     path = Path(target)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(describe_program(program, scoped=True))
+    save_text(path, describe_program(program, scoped=True))
     logger.warning("%s: there is no ONNX below, so %s holds the captured graph as JSON.", PROTO_VARIABLE, path)
 
 

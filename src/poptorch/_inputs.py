@@ -6,7 +6,7 @@ to the caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,13 @@ from poptorch._binding import BoundInputs
 from poptorch._logging import logger
 from poptorch.enums import CommGroupType
 from poptorch.errors import createPoptorchError
-from poptorch.options import Options
+from poptorch.options import Options, read_synthetic_mode
 
+_SYNTHETIC: Mapping[int, Callable[[torch.Tensor], torch.Tensor]] = {  # by PopART's numbers
+    1: torch.zeros_like,
+    2: torch.randn_like,
+    3: torch.rand_like,
+}
 _NARROWED = {torch.float64: torch.float32, torch.bfloat16: torch.float32}  # formats that an IPU does not have
 
 
@@ -97,17 +102,16 @@ class InputReader:
             logger.warning(message)
 
 
-def uses_synthetic_data(options: Options) -> bool:
-    """Is nothing to be read from the host?"""
-    return bool(options._Popart.options.get("syntheticDataMode", 0))
+def make_synthetic(leaves: list[Any], options: Options) -> list[Any] | None:
+    """What the device makes up in place of the user's data, as `popart.SyntheticDataMode` says; None: it does not.
 
-
-def make_synthetic(leaves: list[Any]) -> list[Any]:
-    """Random numbers in place of the user's data; whole numbers are zero, so that they stay valid as indices."""
+    Whole numbers are zero, so that they stay valid as indices.
+    """
+    make = _SYNTHETIC.get(read_synthetic_mode(options))
+    if make is None:
+        return None
     return [
-        (torch.randn_like(leaf) if leaf.is_floating_point() else torch.zeros_like(leaf))
-        if isinstance(leaf, torch.Tensor)
-        else leaf
+        (make(leaf) if leaf.is_floating_point() else torch.zeros_like(leaf)) if isinstance(leaf, torch.Tensor) else leaf
         for leaf in leaves
     ]
 

@@ -89,9 +89,10 @@ class Inspection:
             raise createPoptorchError("Please compile the model before obtaining compilation time.")
         if not self._options.show_compilation_progress_bar:
             raise createPoptorchError("Please set showCompilationProgressBar option to obtain compilation time.")
-        return timedelta(seconds=self._compiled.capture_seconds)
+        return timedelta(seconds=self._compiled.compilation_seconds)
 
     def _debugGetPopartIR(self) -> str:
         """The captured graph as JSON. Operators are those of PyTorch under PopART's names: there is no PopART below."""
         assert self._compiled is not None, "Model must be compiled before its graph can be shown"
-        return describe_program(self._compiled.program, self._options.module_namescope_enabled)
+        compiled = self._compiled
+        return describe_program(compiled.program, self._options.module_namescope_enabled, compiled.plan)

@@ -50,7 +50,11 @@ class _Formatter(logging.Formatter):
 
 
 class _StreamHandler(logging.Handler):
-    """Writes to a file, or to what `sys.stderr` or `sys.stdout` is now, so that redirection works."""
+    """Writes to a file, or to what `sys.stderr` or `sys.stdout` is now, so that redirection works.
+
+    It takes the place of propagation: handlers of the application's root logger see a record, too, unless it would
+    appear a second time on the console.
+    """
 
     def __init__(self, destination: TextIO | str) -> None:
         super().__init__()
@@ -58,8 +62,20 @@ class _StreamHandler(logging.Handler):
         self.setFormatter(_Formatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        named = isinstance(self._destination, str)
-        print(self.format(record), file=getattr(sys, self._destination) if named else self._destination, flush=True)
+        destination = self._destination
+        named = isinstance(destination, str)
+        stream: TextIO = getattr(sys, destination) if isinstance(destination, str) else destination
+        print(self.format(record), file=stream, flush=True)
+        for handler in logging.getLogger().handlers:
+            if handler in logger.handlers:  # it was put there as well, by pytest for example
+                continue
+            if record.levelno >= handler.level and not (named and _is_console(handler)):
+                handler.handle(record)
+
+
+def _is_console(handler: logging.Handler) -> bool:
+    streams = (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__)
+    return isinstance(handler, logging.StreamHandler) and any(handler.stream is stream for stream in streams)
 
 
 def setLogLevel(level: str | int) -> None:
@@ -94,6 +110,7 @@ def _start() -> None:
     logging.addLevelName(TRACE, "TRACE")
     if not any(isinstance(handler, _StreamHandler) for handler in logger.handlers):
         logger.addHandler(_StreamHandler(open_destination("POPTORCH_LOG_DEST")))
+    logger.propagate = False
     wished = os.environ.get("POPTORCH_LOG_LEVEL", "").strip() or "WARN"
     try:
         setLogLevel(int(wished) if wished.isdigit() else wished.upper())

@@ -7,6 +7,7 @@ In: a source that reads the device, set by the executor that uses the optimizer,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -27,12 +28,14 @@ class StateKeeper:
     _ipu_state: IpuState | None = None
     _ipu_param: IpuState | None = None
     _source: Source | None = None
+    _device_lock: AbstractContextManager[object] = nullcontext()  # of the executor: nothing runs while it is held
 
     def state_dict(self) -> dict[str, Any]:
         """torch's own, plus `ipu_state` and `ipu_param`: None before a model with this optimizer is on a device."""
-        self.refresh()
-        own: dict[str, Any] = super().state_dict()  # type: ignore[misc]
-        return {**own, "ipu_state": self._ipu_state, "ipu_param": self._ipu_param}
+        with self._device_lock:
+            self.refresh()
+            own: dict[str, Any] = super().state_dict()  # type: ignore[misc]
+            return {**own, "ipu_state": self._ipu_state, "ipu_param": self._ipu_param}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load a checkpoint of an optimizer that ran here or on an IPU; the device has it from the next run on."""
@@ -41,11 +44,12 @@ class StateKeeper:
         if any(key not in state_dict for key in DEVICE_KEYS):
             raise RuntimeError("Only IPU optimizer states can be loaded onto the IPU.")
         own = {key: value for key, value in state_dict.items() if key not in DEVICE_KEYS}
-        if "param_groups" in own:
-            super().load_state_dict(own)  # type: ignore[misc]
-        self._ipu_state, self._ipu_param = (_copy(state_dict[key]) for key in DEVICE_KEYS)
-        self.ipu_state_is_dirty = self._ipu_values_pending = self.has_state()
-        self.host_state_is_dirty = False
+        with self._device_lock:
+            if "param_groups" in own:
+                super().load_state_dict(own)  # type: ignore[misc]
+            self._ipu_state, self._ipu_param = (_copy(state_dict[key]) for key in DEVICE_KEYS)
+            self.ipu_state_is_dirty = self._ipu_values_pending = self.has_state()
+            self.host_state_is_dirty = False
 
     def get_state_dict(self) -> dict[str, Any]:
         return self.state_dict()
@@ -59,25 +63,27 @@ class StateKeeper:
 
     def refresh(self) -> None:
         """Read the device, if it has run since the last time."""
-        if self._source is None:
-            return
-        if not self.host_state_is_dirty:
-            logger.debug("Using cached optimiser state dict")
-            return
-        if type(self) is not StateKeeper:
-            logger.debug("Writing optimiser state tensors from IPU to host.")
-        self._ipu_state, self._ipu_param = self._source()
-        self.host_state_is_dirty = False
+        with self._device_lock:
+            if self._source is None:
+                return
+            if not self.host_state_is_dirty:
+                logger.debug("Using cached optimiser state dict")
+                return
+            if type(self) is not StateKeeper:
+                logger.debug("Writing optimiser state tensors from IPU to host.")
+            self._ipu_state, self._ipu_param = self._source()
+            self.host_state_is_dirty = False
 
     def copy_device_state(self) -> dict[str, Any]:
         """What a copy of the optimizer takes along: state of its own, to be written to the device that gets it."""
-        self.refresh()
-        return {
-            "_ipu_state": _copy(self._ipu_state),
-            "_ipu_param": _copy(self._ipu_param),
-            "_ipu_values_pending": self._ipu_values_pending,
-            "ipu_state_is_dirty": self.has_state(),
-        }
+        with self._device_lock:
+            self.refresh()
+            return {
+                "_ipu_state": _copy(self._ipu_state),
+                "_ipu_param": _copy(self._ipu_param),
+                "_ipu_values_pending": self._ipu_values_pending,
+                "ipu_state_is_dirty": self.has_state(),
+            }
 
 
 def _copy(state: Mapping[str, torch.Tensor] | None) -> IpuState | None:

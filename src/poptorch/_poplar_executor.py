@@ -7,6 +7,7 @@ returns. The work is done below: `openipu.session` captures, plans and runs.
 from __future__ import annotations
 
 import weakref
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from openipu import session
+from openipu.capture import hold_models
 from openipu.graph import Program, RunOptions
 from openipu.pod import Lease
 from openipu.run import RunResult
@@ -27,8 +29,9 @@ from poptorch._device_weights import DeviceWeights
 from poptorch._devices import announce_device, attach, count_ipus, release
 from poptorch._executable_cache import choose_cache_directory, share_compilation
 from poptorch._graph_text import export_program, log_program
-from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs, uses_synthetic_data
+from poptorch._inputs import InputReader, make_synthetic, return_changed_inputs
 from poptorch._inspection import Inspection
+from poptorch._locking import one_at_a_time, with_device
 from poptorch._logging import logger
 from poptorch._loss_scaling import FINAL_NAME, collect_scales, read_control
 from poptorch._misfit import advise_misfit
@@ -37,6 +40,7 @@ from poptorch._outputs import build_outputs
 from poptorch._placement import count_ipus_per_replica, settle_program
 from poptorch._replica_grouping import ReplicaGroupings, show_one_group
 from poptorch._saving import Saving
+from poptorch._transfers import Transfers
 from poptorch._weights import is_wrapped, unwrap_model, wrap_model
 from poptorch.annotations import module_repr
 from poptorch.enums import CommGroupType, ConnectionType, VariableRetrievalMode
@@ -58,10 +62,12 @@ OFFLINE = (
 HOST_OUTPUT = "Output "
 
 
-class PoplarExecutor(Saving, Inspection):
-    """Made by `trainingModel` and `inferenceModel`. Attributes that it does not have are those of the user's model."""
+class PoplarExecutor(Transfers, Saving, Inspection):
+    """Made by `trainingModel` and `inferenceModel`. Attributes that it does not have are those of the user's model.
 
-    host_weights_version = 0  # rises with each copy of weights to the host
+    Several threads may use one: the first call compiles, later ones wait, and each finds the device as the last left
+    it.
+    """
 
     def __init__(
         self,
@@ -71,12 +77,13 @@ class PoplarExecutor(Saving, Inspection):
         training: bool,
         optimizer: torch.optim.Optimizer | None = None,
     ) -> None:
+        Transfers.__init__(self)
         self._model = model  # what is captured: a shallow copy with the class that the user gave it
         self._user_model = user_model
         self._options = options
         self._training = training
         self._optimizer = (
-            DeviceOptimizer(model, optimizer, options, lambda: self.copyWeightsToHostIfNeeded())
+            DeviceOptimizer(model, optimizer, options, lambda: self.copyWeightsToHostIfNeeded(), self._device_lock)
             if optimizer is not None
             else None
         )
@@ -89,7 +96,6 @@ class PoplarExecutor(Saving, Inspection):
         self._lease: Lease | None = None
         self._detached_rng_state: list[int] | None = None  # of a program with random numbers of its own
         self._attached = False
-        self._host_weights_stale = False
         self._result: RunResult | None = None
         self._groupings = ReplicaGroupings(model, options.replication_factor)
         if training:
@@ -118,13 +124,16 @@ class PoplarExecutor(Saving, Inspection):
             module_repr(self._user_model) if isinstance(self._user_model, torch.nn.Module) else repr(self._user_model)
         )
 
+    @one_at_a_time
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the inputs of one call; the first call compiles it."""
         assert self._options.connection_type != ConnectionType.Never, OFFLINE
+        self._refuse_reentry()
         given = self._bind(args, kwargs)
         if self._compiled is None:
             self._compile(given)
-        with span(RUN, self._options.get("model_name") or ("training" if self._training else "inference")):
+        name = self._options.get("model_name") or ("training" if self._training else "inference")
+        with span(RUN, name), self._device_lock, self._occupy("run"):
             return self._run(given)
 
     def _run(self, given: BoundInputs) -> Any:
@@ -141,15 +150,15 @@ class PoplarExecutor(Saving, Inspection):
             else:
                 weights.upload_if_trained_elsewhere()
             leaves = prepared.list_leaves()
-            synthetic = uses_synthetic_data(self._options)
-            result = compiled.executable.run(make_synthetic(leaves) if synthetic else leaves)
+            synthetic = make_synthetic(leaves, self._options)
+            result = compiled.executable.run(leaves if synthetic is None else synthetic)
         if is_tracing():
             _trace_micro_batches(result)
         self._host_weights_stale = self._training
-        self._result = RunResult((), {}, self._collect_taps(result), () if synthetic else result.times)
+        self._result = RunResult((), {}, self._collect_taps(result), result.times if synthetic is None else ())
         if self._options.log_cycle_count:
             logger.debug("Total number of IPU cycles: %d (modelled)", self.cycleCount())
-        if not synthetic:
+        if synthetic is None:
             return_changed_inputs(given, result.changed_inputs, self._options)
         return build_outputs(result.outputs, compiled.program.output_tree)
 
@@ -166,6 +175,7 @@ class PoplarExecutor(Saving, Inspection):
             }
         return taps
 
+    @one_at_a_time
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for inputs like these, without running."""
         if self._compiled is not None:
@@ -179,7 +189,8 @@ class PoplarExecutor(Saving, Inspection):
         return bind_inputs(self._signature, args, kwargs)
 
     def _compile(self, given: BoundInputs) -> None:
-        with span(COMPILE, f"poptorch.{'training' if self._training else 'inference'}Model.modelCompilation"):
+        name = f"poptorch.{'training' if self._training else 'inference'}Model.modelCompilation"
+        with span(COMPILE, name), self._occupy("compiled"):
             self._compile_now(given)
 
     def _compile_now(self, given: BoundInputs) -> None:
@@ -199,6 +210,7 @@ class PoplarExecutor(Saving, Inspection):
                 compiled = self._capture(prepared, run_options)
                 self._weights = DeviceWeights(self._model, compiled.executable)
                 self._weights.check_updatable(self._options.get("updatable_named_buffers", ()))
+                self._weights.warn_of_parting_statistics()
                 if self._optimizer:
                     self._optimizer.connect(compiled.executable)
         except BaseException:
@@ -219,12 +231,16 @@ class PoplarExecutor(Saving, Inspection):
         optimizer = self._optimizer.describe() if self._optimizer else None
 
         def settle(program: Program, chosen: RunOptions) -> RunOptions:
+            shown.close()  # the model was captured
             settled = settle_program(program, chosen, self._options, resolver)
             self._reserve(program)
             return settled
 
         strategy = self._options._execution_strategy
-        with show_one_group(self._model, self._groupings.list_all()), resolve_blocks(strategy) as resolver:
+        with ExitStack() as shown, resolve_blocks(strategy) as resolver:
+            if groups := self._groupings.list_all():
+                shown.enter_context(hold_models())
+                shown.enter_context(show_one_group(self._model, groups))
             return session.compile_model(
                 self._model,
                 prepared.args,
@@ -261,17 +277,21 @@ class PoplarExecutor(Saving, Inspection):
             self._lease = None
         self._attached = False
 
+    @one_at_a_time
     def destroy(self) -> None:
         """Free what was compiled; the weights go back to the host. A later call compiles anew."""
         if self._compiled is None:
             return
-        if self._optimizer:
-            self.copyWeightsToHostIfNeeded()
-            self._optimizer.disconnect()
-            unwrap_model(self._user_model)
-        self._compiled = self._compiled_inputs = self._weights = self._result = self._detached_rng_state = None
-        self._release()
+        self._refuse_reentry()
+        with hold_models(), self._device_lock:
+            if self._optimizer:
+                self.copyWeightsToHostIfNeeded()
+                self._optimizer.disconnect()
+                unwrap_model(self._user_model)
+            self._compiled = self._compiled_inputs = self._weights = self._result = self._detached_rng_state = None
+            self._release()
 
+    @one_at_a_time
     def group_replicas(
         self, parameter: torch.Tensor, kind: CommGroupType, size: int, mode: VariableRetrievalMode
     ) -> None:
@@ -284,6 +304,7 @@ class PoplarExecutor(Saving, Inspection):
     def isAttachedToDevice(self) -> bool:
         return self._attached
 
+    @with_device
     def attachToDevice(self) -> None:
         """Take the device and write the host's weights to it."""
         assert self._options.connection_type != ConnectionType.Never, (
@@ -304,9 +325,11 @@ class PoplarExecutor(Saving, Inspection):
             logger.debug("Setting random seed to %d", self._options.random_seed)
         self._attached = True
 
+    @with_device
     def detachFromDevice(self) -> None:
         """Read the weights back and leave the device to other models."""
         self._require_compiled()
+        self._refuse_reentry()
         if not self._attached:
             raise createPoptorchError("Device is not attached")
         self.copyWeightsToHostIfNeeded()
@@ -316,45 +339,7 @@ class PoplarExecutor(Saving, Inspection):
         self._release()
         logger.debug("Detached from device")
 
-    def copyWeightsToHost(self) -> None:
-        """Device to host, now."""
-        _, weights = self._require_compiled()
-        self._host_weights_stale = False  # before the copy: it touches the very tensors that ask for it
-        with translate_errors():
-            weights.download()
-        self.host_weights_version += 1
-
-    def copyWeightsToHostIfNeeded(self) -> bool:
-        """Device to host if training changed the weights since the last copy; says whether it did."""
-        if not self._host_weights_stale:
-            return False
-        self._host_weights_stale = False
-        logger.debug("Implicit copyWeightsToHost()")
-        self.copyWeightsToHost()
-        return True
-
-    def copyWeightsToDevice(self) -> None:
-        """Host to device, now. What training did since the last copy to the host is lost."""
-        _, weights = self._require_compiled()
-        self._host_weights_stale = False
-        with translate_errors():
-            weights.upload()
-
-    def copyNamedBuffersToDevice(self) -> None:
-        """Host to device for the buffers of `Options.updatableNamedBuffers`."""
-        _, weights = self._require_compiled()
-        names = self._options.get("updatable_named_buffers")
-        if not names:
-            raise createPoptorchError("No named buffers marked as updatable via updatableNamedBuffers option")
-        weights.upload_buffers(names)
-
-    def load_state_dict(self, state_dict: dict[str, torch.Tensor], strict: bool = True) -> Any:
-        """Load into the user's model, and onto the device if one is attached."""
-        result = self._user_model.load_state_dict(state_dict, strict)
-        if self._attached:
-            self.copyWeightsToDevice()
-        return result
-
+    @with_device
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Use this optimizer, or the new values of the same one, from the next call on. Nothing is recompiled."""
         if self._optimizer is None:

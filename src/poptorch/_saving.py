@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from openipu.capture import hold_models
 from openipu.errors import ArchiveError
 from openipu.graph import Program
 from openipu.graph.fingerprint import fingerprint_program
@@ -16,6 +17,7 @@ from poptorch._binding import BoundInputs, bind_inputs
 from poptorch._device_optimizer import DeviceOptimizer
 from poptorch._device_weights import DeviceWeights
 from poptorch._export import SavedProgram, choose_path, pickle_objects, read_program, write_graphs, write_program
+from poptorch._locking import Locked
 from poptorch._logging import logger
 from poptorch._model_signature import sign_model
 from poptorch.enums import ConnectionType
@@ -23,7 +25,7 @@ from poptorch.errors import Error, createPoptorchError, translate_errors
 from poptorch.options import Options
 
 
-class Saving:
+class Saving(Locked):
     """Files, for an executor that has the members below."""
 
     _compiled_inputs: BoundInputs | None
@@ -52,26 +54,32 @@ class Saving:
     @property
     def rng_state(self) -> list[int]:
         """The seed, and where the program's random numbers stand."""
-        compiled, _ = self._require_compiled()
-        logger.debug("Reading random seed")
-        logger.debug("Reading RNG state")
-        return list(compiled.executable.rng_state)
+        with self._lock, self._device_lock:
+            compiled, _ = self._require_compiled()
+            logger.debug("Reading random seed")
+            logger.debug("Reading RNG state")
+            return list(compiled.executable.rng_state)
 
     @rng_state.setter
     def rng_state(self, state: list[int]) -> None:
-        compiled, _ = self._require_compiled()
-        logger.debug("Setting random seed to %d", state[0])
-        logger.debug("Setting RNG state")
-        with translate_errors():
+        with self._lock, self._device_lock, translate_errors():
+            compiled, _ = self._require_compiled()
+            logger.debug("Setting random seed to %d", state[0])
+            logger.debug("Setting RNG state")
             compiled.executable.rng_state = state
 
     def compileAndExport(self, filename: str, *args: Any, export_model: bool = True, **kwargs: Any) -> None:
         """Compile for inputs like these, and save."""
-        self.compile(*args, **kwargs)
-        self.save(filename, export_model)
+        with self._lock:
+            self.compile(*args, **kwargs)
+            self.save(filename, export_model)
 
     def save(self, filename: str, export_model: bool = True, save_rng_state: bool = True) -> None:
         """Write what was compiled to a file; with `export_model`, also the user's model, as a pickle."""
+        with self._lock, hold_models(), self._device_lock:
+            self._save_now(filename, export_model, save_rng_state)
+
+    def _save_now(self, filename: str, export_model: bool, save_rng_state: bool) -> None:
         compiled, _ = self._require_compiled()
         assert self._compiled_inputs is not None
         offline = self._options.connection_type == ConnectionType.Never  # then nothing has run: there is no state yet
@@ -101,7 +109,9 @@ class Saving:
     def loadExecutable(self, filename: str) -> None:
         """Compile what a file describes; the model must be the one that the file was written for."""
         try:
-            self._restore(filename, read_program(filename))
+            with self._lock:
+                self._refuse_reentry()
+                self._restore(filename, read_program(filename))
         except ArchiveError as error:
             raise createPoptorchError(f"Invalid file {filename}: {error}") from error
 
@@ -114,11 +124,20 @@ class Saving:
         except (AssertionError, Error) as error:
             raise ArchiveError(f"it was compiled from another model ({error}).") from error
         # A model that differs, or might, is captured: then the fingerprints tell.
-        known = saved.signature is not None and saved.signature == sign_model(self._model)
+        with hold_models():
+            known = saved.signature is not None and saved.signature == sign_model(self._model)
         if known and saved.optimizer == self._describe_optimizer():
             self._restored_program = saved.read_graphs()
         try:
             self._compile(given)
+        except Error:
+            raise
+        except Exception as error:
+            if self._restored_program is None:
+                raise
+            raise ArchiveError(
+                f"its program cannot be compiled ({type(error).__name__}: {error}): export the model again."
+            ) from error
         finally:
             self._restored_program = None
         compiled, _ = self._require_compiled()
@@ -126,6 +145,7 @@ class Saving:
             self.destroy()
             raise ArchiveError("it was compiled from another model, or from other options: export the model again.")
         if saved.optimizer_state:
-            compiled.executable.load_state(saved.optimizer_state)
+            with self._device_lock, translate_errors():
+                compiled.executable.load_state(saved.optimizer_state)
         if saved.rng_state is not None:
             self.rng_state = saved.rng_state

@@ -8,13 +8,15 @@ it; `set_wrapping_aside` does so until `restore_wrapping`, for libraries that wr
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, TypeGuard
 
 import torch
 from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from openipu.capture import hold_models
 from poptorch.enums import CommGroupType, VariableRetrievalMode
 from poptorch.errors import createPoptorchError
 
@@ -23,13 +25,15 @@ ALREADY_WRAPPED = (
     "Call model.destroy() on the model to unwrap before wrapping again."
 )
 
-_SET_ASIDE = WeakIdKeyDictionary()  # model or tensor -> the generated class that it gets back
+_SET_ASIDE: MutableMapping[Any, Any] = WeakIdKeyDictionary()  # model or tensor -> the generated class that it gets back
 
 
 class WeightOwner(Protocol):
     """What holds the device's copy of weights."""
 
     host_weights_version: int  # rises with each copy to the host
+
+    def hold_device(self) -> AbstractContextManager[Any]: ...
 
     def copyWeightsToHostIfNeeded(self) -> bool: ...
 
@@ -41,7 +45,8 @@ class WeightOwner(Protocol):
 
 
 class _SyncedTensor:
-    """Mixed into the class of a parameter or buffer: every torch function on it refreshes the host's copy first."""
+    """Mixed into the class of a parameter or buffer: every torch function on it refreshes the host's copy first, and no
+    other thread does so meanwhile."""
 
     _poptorch_owner: WeightOwner
     _poptorch_plain: type[torch.Tensor]
@@ -50,11 +55,15 @@ class _SyncedTensor:
     def __torch_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        for kind in (cls, *types):  # tensors of several executors may meet, and only one of them is asked
-            if issubclass(kind, _SyncedTensor):
-                kind._poptorch_owner.copyWeightsToHostIfNeeded()
-        with torch._C.DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
+        # Tensors of several executors may meet, and only one of them is asked.
+        owners = {kind._poptorch_owner for kind in (cls, *types) if issubclass(kind, _SyncedTensor)}
+        with ExitStack() as held:
+            for owner in sorted(owners, key=id):
+                if func is not torch.Tensor.backward:  # it calls hooks of the user's, which may wait for anything
+                    held.enter_context(owner.hold_device())
+                owner.copyWeightsToHostIfNeeded()
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
 
     def replicaGrouping(
         self, comm_group_type: CommGroupType, shards: int, variable_retrieval_mode: VariableRetrievalMode
@@ -74,13 +83,17 @@ class _SyncedTensor:
 
     def _call_as_plain(self, method: str, *arguments: Any) -> Any:
         """Copies, pickles and texts are those of the plain class: they need no poptorch."""
-        synced = type(self)
-        synced._poptorch_owner.copyWeightsToHostIfNeeded()
-        self.__class__ = synced._poptorch_plain  # type: ignore[assignment]
-        try:
+        owner = getattr(type(self), "_poptorch_owner", None)
+        if owner is None:  # another thread freed the model, or does just the same
             return getattr(self, method)(*arguments)
-        finally:
-            self.__class__ = synced
+        with owner.hold_device():
+            owner.copyWeightsToHostIfNeeded()
+            synced = type(self)
+            self.__class__ = getattr(synced, "_poptorch_plain", synced)  # type: ignore[assignment]
+            try:
+                return getattr(self, method)(*arguments)
+            finally:
+                self.__class__ = synced
 
 
 class _WrappedModel:
@@ -102,8 +115,9 @@ class _WrappedModel:
         """Give the model its own class back and free what was compiled."""
         owner = self._poptorch_owner
         owner.destroy()
-        if isinstance(self, _WrappedModel):  # an executor that never compiled leaves the model wrapped
-            unwrap_model(self)
+        with hold_models():
+            if isinstance(self, _WrappedModel):  # an executor that never compiled leaves the model wrapped
+                unwrap_model(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self.copyWeightsToHostIfNeeded()
@@ -118,6 +132,11 @@ def is_wrapped(model: object) -> bool:
 
 def wrap_model(model: nn.Module, owner: WeightOwner) -> None:
     """Change the classes of a model, its parameters and its buffers, in place."""
+    with hold_models():
+        _wrap(model, owner)
+
+
+def _wrap(model: nn.Module, owner: WeightOwner) -> None:
     if is_wrapped(model):
         raise RuntimeError(ALREADY_WRAPPED)
     parameters, buffers = list(model.parameters()), list(model.buffers())

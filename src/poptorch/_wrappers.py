@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from openipu.capture import hold_models
 from openipu.errors import ArchiveError
 from poptorch import optim
 from poptorch._export import read_program, unpickle_objects
@@ -33,7 +34,8 @@ def trainingModel(
     if optimizer is None:
         optimizer = optim.SGD(user_model.parameters(), lr=0.01)
     chosen = _copy_options(options, training=True)
-    return PoplarExecutor(copy.copy(user_model), user_model, chosen, training=True, optimizer=optimizer)
+    with hold_models():  # a copy takes over the very dictionaries of its tensors
+        return PoplarExecutor(copy.copy(user_model), user_model, chosen, training=True, optimizer=optimizer)
 
 
 def inferenceModel(
@@ -55,8 +57,9 @@ def inferenceModel(
             )
         raise createPoptorchError(message)
     # Also what the executor calls its model: eval() on it must not touch the model that another executor trains.
-    own = copy.copy(user_model)
-    return PoplarExecutor(own, own, chosen, training=False)
+    with hold_models():  # a copy takes over the very dictionaries of its tensors
+        own = copy.copy(user_model)
+        return PoplarExecutor(own, own, chosen, training=False)
 
 
 def load(filename: str, edit_opts_fn: Callable[[Options], None] | None = None) -> PoplarExecutor:

@@ -17,6 +17,7 @@ from torch.utils.data import IterableDataset
 from openipu.trace import DATA, is_tracing, trace_iterator
 from poptorch._args_parser import prepare_types
 from poptorch._async_accessor import AsynchronousDataAccessor
+from poptorch._async_worker import explain_no_batch
 from poptorch._logging import logger
 from poptorch._share_sampler import ShareSampler
 from poptorch.enums import DataLoaderMode
@@ -82,8 +83,21 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             # Where batches are put together anew, nothing is lost before that.
             drops = drop_last and loaded_size is not None and not rebatches
             super().__init__(dataset, batch_size=loaded_size, drop_last=drops, **keywords)
+        self._check_batches(asynchronous)
         if asynchronous:
             self._start_accessor(async_options or {})
+
+    def _check_batches(self, asynchronous: bool) -> None:
+        """Say that there is nothing to load, where that is known: an epoch would pass without a word."""
+        try:
+            if len(self) > 0:
+                return
+        except TypeError:  # a dataset, or a sampler, that does not know its length
+            return
+        reason = explain_no_batch(self)
+        if asynchronous:
+            raise createPoptorchError(reason)
+        logger.warning(reason)
 
     def _choose_loaded_size(self, rebatched_worker_size: int | None) -> int | None:
         """The batch that workers load."""

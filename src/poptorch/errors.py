@@ -1,7 +1,8 @@
 """`poptorch.Error` and how openipu's own errors become it.
 
-In: an exception of `openipu.errors`. Out: a `poptorch.Error` with the same words, the original as its cause.
-Exceptions of the user's own code pass through unchanged.
+In: an exception of `openipu.errors`. Out: a `poptorch.Error` with the same words, whose traceback ends at the user's
+line; the original is its context, and is shown with OPENIPU_DEBUG=1. Exceptions of the user's own code pass through
+unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from contextlib import contextmanager
 
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
-from openipu.errors import OpenIpuError
+from openipu.capture.lines import keep_user_frames
+from openipu.errors import InternalError, OpenIpuError, PlanError, is_debugging
 
 PYTHON_ERROR = "poptorch_py_error"
 COMPILER_ERROR = "poptorch_cpp_error"  # the type that users know for errors found while compiling
@@ -87,4 +89,7 @@ def translate_errors() -> Iterator[None]:
     except DynamicOutputShapeException:
         raise
     except OpenIpuError as error:
-        raise Error(_reword(str(error)), COMPILER_ERROR) from error
+        translated = Error(_reword(str(error)), COMPILER_ERROR)
+        if is_debugging() or isinstance(error, InternalError | PlanError):  # what we have to mend
+            raise translated from error
+        raise translated.with_traceback(keep_user_frames(error.__traceback__)) from None

@@ -7,9 +7,10 @@ modelled. Lists are sequences over NumPy arrays: nothing is read twice, and an e
 from openipu import __version__
 from pva import pva_core
 from pva._enums import Architecture, ComputeInstrumentationLevel, ExternalExchangeInstrumentationLevel, TargetType
+from pva._execution import Execution
 from pva._operations import DebugContext, Operation, OperationAnalysis
 from pva._programs import ComputeSet, Program, ProgramVisitor
-from pva._report import Compilation, Execution, Report, openReport
+from pva._report import Compilation, Report, openReport
 from pva._trace import Event, Process, Thread, Trace, openTrace
 
 

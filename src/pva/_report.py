@@ -218,5 +218,6 @@ class Report:
 
 
 def _parse_version(text: str) -> Version:
-    numbers = [int(part) for part in text.split("+")[0].split(".")[:3] if part.isdigit()] + [0, 0, 0]
-    return Version(f"openipu {text}", *numbers[:3])
+    numbers = [int(part) for part in text.split("+")[0].split(".")[:3] if part.isdigit()]
+    major, minor, point = (*numbers, 0, 0, 0)[:3]
+    return Version(f"openipu {text}", major, minor, point)

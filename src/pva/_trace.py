@@ -28,12 +28,12 @@ class Event:
     @property
     def label(self) -> str:
         trace = self._thread._trace
-        return trace.names[trace.label[self._index]]
+        return str(trace.names[trace.label[self._index]])
 
     @property
     def channel(self) -> str:
         trace = self._thread._trace
-        return trace.names[trace.channel[self._index]]
+        return str(trace.names[trace.channel[self._index]])
 
     @property
     def timestamp(self) -> float:

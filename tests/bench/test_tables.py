@@ -84,6 +84,27 @@ def test_memory_that_grows_misses_its_aim(store):
     assert (aim.reached, aim.measured) == (False, "4,096 B a step (openipu)")
 
 
+def make_background(during):
+    phases = {"before_seconds": 1.0, "during_seconds": during, "longest_seconds": 2.0, "after_seconds": 0.5}
+    return {**phases, "compile_seconds": 30.0}
+
+
+def test_steps_that_stall_beside_a_compilation_miss_their_aim(store):
+    store.merge("background", "cnn", make_background(1.05))
+    assert find_aim(store, "Steps beside a compilation").reached
+    store.merge("background", "bert_small", make_background(28.0))
+    aim = find_aim(store, "Steps beside a compilation")
+    assert (aim.reached, aim.bar, aim.measured) == (False, "at most 1.1", "28.00 (BERT 2x256)")
+
+
+def test_a_compilation_that_never_came_leaves_the_aim_open(store):
+    store.merge("background", "cnn", {"before_seconds": 1.0, "compile_seconds": 0.0})
+    aim = find_aim(store, "Steps beside a compilation")
+    assert (aim.reached, aim.measured) == (None, "not measured")
+    table = next(table for table in make_tables(Figures(store)) if table.name == "background")
+    assert table.rows == [("MNIST CNN", "1,000.00")]
+
+
 def test_results_of_single_sections_are_merged_into_one_file(store):
     store.merge("steps", "cnn-training-float32-1", make_cell(2.0))
     again = Store(store.path)
@@ -111,11 +132,12 @@ def test_every_table_has_a_place_on_the_page(store):
             store.merge("steps", f"{name}-{variant}", make_cell(2.0, half="half" in variant))
     store.merge("first_step", "cnn-openipu", {"cold": {"result_seconds": 2.0}, "warm": {"result_seconds": 0.5}})
     store.merge("flatness", "openipu", {"steps": [500, 2000], "resident_bytes": [1, 1]})
+    store.merge("background", "cnn", make_background(1.0))
     figures = {str(layers): [0.5] for layers in (6, 12, 24, 48)}
     store.merge("planning", "bert", {"capture_seconds": figures, "plan_seconds": figures})
     store.merge("loading", "training", {"batch": 16, "ways": {"eager": {"seconds": [1.0, 1.0]}}})
     tables = make_tables(Figures(store))
-    assert len(tables) == 11
+    assert len(tables) == 12
     page = update_page(PAGE.read_text(encoding="utf-8"), {table.name: write_markdown(table) for table in tables})
     assert all(table.title in page for table in tables)
 

@@ -96,7 +96,7 @@ def test_processor_time_of_descendants_is_seen():
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
     with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
         try:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 300
             while read_cpu_seconds(process.pid) < 0.3 and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert read_cpu_seconds(process.pid) >= 0.3
@@ -110,11 +110,11 @@ def test_waiting_ends_when_the_last_descendant_has_ended():
 import subprocess, sys
 from bench.work.process_figures import wait_until_idle
 with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1.2)"]) as process:
-    assert wait_until_idle(30, alone=True), "not seen"
+    assert wait_until_idle(300, alone=True), "not seen"
     assert process.poll() == 0, "not awaited"
-assert not wait_until_idle(30, alone=True), "nothing to wait for"
+assert not wait_until_idle(300, alone=True), "nothing to wait for"
 """
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2], timeout=100)
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2], timeout=600)
 
 
 def test_a_worker_that_fails_says_why(tmp_path):

@@ -30,6 +30,20 @@ def test_ctc_loss_trains_like_eager(compare_with_eager):
     compare_with_eager(Speech(), args, tolerance=1e-6)
 
 
+@pytest.mark.parametrize("p", ["fro", 1, 2, 3.5, float("inf")])
+@pytest.mark.parametrize("dim", [None, -1, (0, 1)], ids=str)
+def test_norms_warn_of_nothing_and_have_the_values_of_eager(p, dim, capture_inference, run_micro, recwarn):
+    def forward(x):
+        return x.norm(p, dim=dim, keepdim=True), torch.norm(x, p=p, dim=dim)
+
+    x = torch.randn(4, 3)
+    expected = forward(x)
+    recwarn.clear()
+    results = run_micro(capture_inference(forward, x), None, x).of(OutputKind.OUTPUT)
+    assert not [str(warning.message) for warning in recwarn]
+    torch.testing.assert_close(tuple(results.values()), expected)
+
+
 def test_bincount_has_as_many_bins_as_it_is_told(capture_inference, run_micro):
     values, weights = torch.tensor([1, 3, 1]), torch.tensor([0.5, 1.0, 2.0])
 

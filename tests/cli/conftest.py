@@ -47,7 +47,7 @@ def shell(tmp_path: Path) -> Shell:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
 

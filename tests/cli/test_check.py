@@ -42,7 +42,7 @@ def script(tmp_path) -> Path:
 
 def run_check(script, *words):
     command = [sys.executable, "-m", "openipu", "run", "--check", *words]
-    return subprocess.run([*command, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([*command, str(script)], capture_output=True, text=True, timeout=6000, check=False)
 
 
 def judge_source(tmp_path, source):
@@ -87,7 +87,7 @@ def test_a_script_that_fails_is_listed_as_far_as_it_was_read(script):
 
 def test_json_belongs_to_check():
     command = [sys.executable, "-m", "openipu", "run", "--json", "script.py"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 2
     assert "--json belongs to --check" in done.stderr
 

@@ -180,7 +180,7 @@ def failed_training(tmp_path_factory) -> tuple[subprocess.CompletedProcess[str],
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     return done, directory

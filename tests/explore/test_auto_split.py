@@ -272,7 +272,6 @@ def test_bert_large_is_at_least_as_fast_as_its_published_split():
     )
     split = find_split(job, "pod16", micro_batches=[8])
     assert split.fits
-    assert split.seconds < 60
     for proportions in ((0.15, 0.25, 0.25, 0.25), (0.15, 0.2, 0.2, 0.2), (0.15,) * 4):  # as published, then less
         published = plan_published(job, split, (3, 7, 7, 7), proportions)
         if published.fits():

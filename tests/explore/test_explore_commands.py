@@ -38,6 +38,9 @@ def small():
 
 def large():
     return make(5120)
+
+def huge():
+    return make(60_000)
 """
 
 
@@ -60,9 +63,14 @@ def test_auto_prints_the_stages_and_writes_a_report(call, tmp_path):
     assert code == 0
     assert "stage 0 on IPU 0: layers.0" in out
     assert "fits" in out
-    assert (tmp_path / "out" / "report.html").exists()
-    code, out, _ = call(*words, "--json")
+    page = tmp_path / "out" / "small" / "report.html"
+    assert page.exists()
+    assert page.with_name("profile.pop").exists()
+    assert "report of small: out/small/report.html" in out
+    code, out, _ = call(*words, "--json", "--profile", "again")
     document = json.loads(out)
+    assert document["report"] == "again/small/report.html"
+    assert not document["timed_out"]
     assert document["fits"]
     assert document["ipus_per_replica"] == 2
     assert sum(len(stage["modules"]) for stage in document["stages"]) == 4
@@ -90,7 +98,7 @@ def test_compare_prints_terms_of_time_and_memory(call, tmp_path):
 
 
 def test_plan_says_which_lever_makes_a_job_fit_and_how_to_write_it(call):
-    code, out, _ = call("plan", "explored_models.py:large", "--advice-seconds", "60")
+    code, out, _ = call("plan", "explored_models.py:large")
     assert code == 0
     assert "does not fit" in out
     assert "planned again with" in out
@@ -100,5 +108,17 @@ def test_plan_says_which_lever_makes_a_job_fit_and_how_to_write_it(call):
     advice = json.loads(out)["jobs"][0]["advice"]
     assert advice["levers"][0]["fits"]
     assert advice["change"]["poptorch"]
-    code, out, _ = call("plan", "explored_models.py:large", "--advice-seconds", "0", "--json")
-    assert json.loads(out)["jobs"][0]["advice"] is None
+    for option in ("--advice-seconds", "--advice-plans"):
+        code, out, _ = call("plan", "explored_models.py:large", option, "0", "--json")
+        assert json.loads(out)["jobs"][0]["advice"] is None
+
+
+def test_plan_names_what_it_did_not_try(call):
+    code, out, _ = call("plan", "explored_models.py:huge", "--advice-plans", "3")
+    assert code == 0
+    told = " ".join(out.split())
+    assert "Not tried after 3 plans: optimizer state off chip, " in told
+    assert "16 IPUs in a pipeline" not in told, "the system has four"
+    assert "4 IPUs in a pipeline, levers together. --advice-plans allows more." in told
+    assert "Nothing that was planned makes it fit." in told
+    assert "None of them makes it fit" not in told

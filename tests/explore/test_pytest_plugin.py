@@ -86,7 +86,7 @@ def test_a_damaged_file_says_so(run_user_test, pytester):
     find_golden(pytester).write_text("{}")
     result = run_user_test()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*is no golden plan*"])
+    result.stdout.fnmatch_lines(["*The golden plan * holds what it should not*missing required field `version`*"])
 
 
 def test_two_plans_of_one_test_need_names(run_user_test, pytester):

@@ -56,7 +56,7 @@ def test_a_line_break_inside_quotes_belongs_to_the_field(tmp_path):
         (HEADER + GOOD.replace(",1,", ",0,"), r"line 2: ipus must be at least 1"),
         (HEADER + GOOD.replace("micro", "macro"), r"line 2: kind must be micro or e2e, not 'macro'"),
         (HEADER + 'T-1,micro,c2,1,w,"{""m"":",m,1,us,,\n', r"line 2: params is not JSON"),
-        (HEADER + 'T-1,micro,c2,1,w,"[1]",m,1,us,,\n', r"line 2: params must be a JSON object"),
+        (HEADER + 'T-1,micro,c2,1,w,"[1]",m,1,us,,\n', r"line 2: params holds what it should not: Expected `object`"),
         (HEADER + "T-1,micro,c2,1,w\n", r"line 2: the row has more or fewer fields"),
         (HEADER + "T-1,micro,c2,1,w,{},m,1,us,,,,,\n", r"line 2: the row has more or fewer fields"),
         (HEADER + ",micro,c2,1,w,{},m,1,us,,\n", r"line 2: the id is empty"),
@@ -69,7 +69,7 @@ def test_a_malformed_file_is_refused_with_its_place(tmp_path, text, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FiguresError, match=r"Cannot read the figures .*nowhere\.csv"):
+    with pytest.raises(FiguresError, match=r"The file of figures .*nowhere\.csv cannot be read"):
         read_rows(tmp_path / "nowhere.csv")
 
 

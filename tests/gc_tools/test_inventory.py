@@ -50,6 +50,16 @@ def test_the_monitor_shows_the_processes_that_are_attached(attached, call, call_
     assert "Routing" not in out
 
 
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_monitor_has_a_head_of_two_cells_and_tables_of_one_width(attached, width):
+    lines = draw_view(look(), width, cards=True)
+    head = [cell.strip() for cell in lines[1].strip("|").split("|")]
+    assert len(head) == 2
+    assert head[0] == "gc-monitor"
+    assert head[1].startswith("Partition: bow-2000 [active] has 4 reconfigurable IPUs (virtua")  # 80 columns cut it
+    assert len({len(line) for line in lines}) == 1
+
+
 def test_the_monitor_says_when_nobody_is_attached(call):
     assert "No attached processes in partition default" in call("monitor")[1]
 

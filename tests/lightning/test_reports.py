@@ -59,11 +59,20 @@ def test_the_log_names_the_devices_and_the_rate(tmp_path, caplog):
     logging.getLogger("lightning.pytorch").propagate = True
     with caplog.at_level(logging.INFO, logger="lightning.pytorch.utilities.rank_zero"):
         fit(tmp_path, make_loader(8), accelerator="ipu", devices=2)
-    assert "IPU training: 2 IPU(s) of bow-2000" in caplog.text
+    assert "IPU training: 2 IPUs of bow-2000, micro-batches of 8, " in caplog.text
+    assert " of 589 KiB." in caplog.text
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="lightning.pytorch.utilities.rank_zero"):
         fit(tmp_path, make_loader(8), accelerator="ipu", devices=2, strategy=IPUStrategy(report=False))
     assert "samples/s" not in caplog.text
+
+
+def test_a_last_smaller_batch_is_not_announced_again(tmp_path, caplog):
+    logging.getLogger("lightning.pytorch").propagate = True
+    with caplog.at_level(logging.INFO, logger="lightning.pytorch.utilities.rank_zero"):
+        fit(tmp_path, make_loader(8, samples=20), accelerator="ipu", devices=1)
+    assert caplog.text.count("IPU training: ") == 1
+    assert "IPU training: 1 IPU of bow-2000, micro-batches of 8, " in caplog.text
 
 
 def test_autoreport_writes_a_profile_of_each_program(tmp_path):

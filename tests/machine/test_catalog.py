@@ -36,9 +36,11 @@ def test_names_do_not_depend_on_capitals():
     assert resolve_system("Bow-Pod16") is list_systems()["bow-pod16"]
 
 
-def test_an_unknown_name_lists_the_known_ones_and_says_who_gave_it(monkeypatch):
-    with pytest.raises(TargetError, match=r"Unknown system 'pod17', given by the system option.*pod16"):
-        resolve_system("pod17")
+def test_an_unknown_name_lists_the_known_ones_the_nearest_first_and_says_who_gave_it(monkeypatch):
+    with pytest.raises(TargetError, match=r"Unknown system 'pood16'\. Did you mean 'pod16'\? Known systems: c2, "):
+        resolve_system("pood16")
+    with pytest.raises(TargetError, match=r"Unknown system 'mainframe'\. Known systems: c2, "):
+        resolve_system("mainframe")
     monkeypatch.setenv(SYSTEM_VARIABLE, "pod17")
     with pytest.raises(TargetError, match=f"given by the environment variable {SYSTEM_VARIABLE}"):
         resolve_system()

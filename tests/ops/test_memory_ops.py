@@ -9,7 +9,19 @@ import torch
 
 from openipu.errors import PlanError
 from openipu.machine import Provenance
-from openipu.ops import CostContext, Family, Operand, OpSite, Placement, StepKind, cost_op, find_rule, is_view, list_ops
+from openipu.ops import (
+    CostContext,
+    Family,
+    Operand,
+    OpSite,
+    Placement,
+    StepKind,
+    Trait,
+    cost_op,
+    find_rule,
+    has_trait,
+    list_ops,
+)
 from openipu.ops.views import VIEWS, cost_view
 
 F32, F16, I64 = torch.float32, torch.float16, torch.int64
@@ -120,14 +132,14 @@ def test_zeros_are_stored_and_uninitialised_memory_is_not(bow: CostContext) -> N
 def test_views_are_free(bow: CostContext, op: str) -> None:
     operand = Operand((64, 64), F32)
     cost = cost_op(OpSite(f"{op}.default", (operand,), {}, (operand,)), bow)
-    assert is_view(f"{op}.default")
+    assert has_trait(f"{op}.default", Trait.VIEW)
     assert (cost.family, cost.placement, cost.steps) == (Family.VIEW, Placement.ALIAS, ())
 
 
 def test_nothing_but_views_is_a_view() -> None:
-    assert not is_view("aten.clone.default")
-    assert not is_view("aten.unheard_of.default")
-    assert sum(is_view(op) for op in list_ops()) == sum(rule is cost_view for rule in VIEWS.values())
+    assert not has_trait("aten.clone.default", Trait.VIEW)
+    assert not has_trait("aten.unheard_of.default", Trait.VIEW)
+    assert sum(has_trait(op, Trait.VIEW) for op in list_ops()) == sum(rule is cost_view for rule in VIEWS.values())
 
 
 def test_an_unknown_op_is_costed_as_bytes_moved_and_marked(bow: CostContext) -> None:

@@ -23,7 +23,6 @@ from transformers import (
 import optimum.graphcore
 import poptorch
 from openipu.plan import Plan, VariableKind
-from openipu.session_log import log
 from optimum.graphcore import IPUConfig
 from optimum.graphcore.ipu_configuration import IncompatibleIPUConfigError
 from optimum.graphcore.modeling import mixin, registry
@@ -49,8 +48,9 @@ def plan_training(model, batch: dict[str, torch.Tensor]) -> Plan:
     options = model.ipu_config.to_options()
     executor = poptorch.trainingModel(model.train(), options, poptorch.optim.SGD(model.parameters(), lr=0.1))
     executor.compile(**batch)
+    plan = executor._compiled.plan
     executor.destroy()
-    return log.compiled[-1].plan
+    return plan
 
 
 def test_parts_lie_where_the_layout_puts_them():

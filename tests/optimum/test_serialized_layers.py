@@ -10,7 +10,6 @@ from torch import nn
 
 import poptorch
 from openipu.plan import VariableKind
-from openipu.session_log import log
 from optimum.graphcore.ipu_configuration import IncompatibleIPUConfigError
 from optimum.graphcore.modeling_utils import (
     OnehotGather,
@@ -129,11 +128,12 @@ def test_pieces_lie_on_the_ipus_that_were_asked_for():
     tokens = torch.arange(8).view(1, 8)
     options = poptorch.Options().setExecutionStrategy(poptorch.ShardedExecution(poptorch.AutoStage.AutoIncrement))
     options.showCompilationProgressBar(False)
-    result = poptorch.inferenceModel(model, options)(tokens)
+    executor = poptorch.inferenceModel(model, options)
+    result = executor(tokens)
     assert torch.allclose(result, model.plain_projection(model.plain_embedding(tokens)), atol=1e-6)
     places = {
         variable.name: variable.ipu
-        for variable in log.compiled[-1].plan.variables
+        for variable in executor._compiled.plan.variables
         if variable.kind is VariableKind.PARAMETER and "split" in variable.name
     }
     assert [places[f"embedding.split_embeddings.{piece}.weight"] for piece in range(4)] == [0, 0, 0, 1]

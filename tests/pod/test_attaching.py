@@ -63,7 +63,7 @@ def test_a_program_can_wait_for_ipus(four, start_holder):
     pod = find_pod()
     assert pod.wait(lambda: pod.attach(1), timeout_seconds=0.1) is None
     threading.Timer(0.2, holder.kill).start()
-    lease = pod.wait(lambda: pod.attach(1), timeout_seconds=20)
+    lease = pod.wait(lambda: pod.attach(1), timeout_seconds=300)
     assert lease is not None
     lease.release()
 

@@ -1,6 +1,8 @@
 """`openipu pod`: set up, shown, removed; and refused where it would pull IPUs from under a program."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -65,3 +67,34 @@ def test_wrong_partitions_are_refused_and_nothing_is_written(call):
     for wrong in ("a", "a:x", ":4", "a:17"):
         assert call("create", "bow-pod16", "--partition", wrong)[0] == 2
     assert not choose_pod_file().exists()
+
+
+def test_a_creation_that_fails_half_way_leaves_the_pod_as_it_was(call, tmp_path):
+    assert call("create", "bow-2000")[0] == 0
+    before = choose_pod_file().read_bytes()
+    (tmp_path / "file").write_text("no directory")
+    code, _, err = call("create", "bow-pod16", "--fabric-files", str(tmp_path / "file"))
+    assert (code, "Cannot set up the pod" in err) == (2, True)
+    assert choose_pod_file().read_bytes() == before
+    assert find_pod().description.name == "bow-2000"
+
+
+def test_a_pod_that_cannot_be_written_says_what_to_do(call, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("OPENIPU_STATE_DIR", str(tmp_path / "file"))
+    code, _, err = call("create", "bow-2000")
+    assert (code, "OPENIPU_STATE_DIR" in err, "Traceback" in err) == (2, True, False)
+
+
+def test_of_many_who_create_and_remove_at_once_each_leaves_a_whole_pod(state):
+    script = (
+        "import sys\nfrom openipu.cli import main\n"
+        "for _ in range(5):\n    main(['pod', 'create', sys.argv[1], '--partition', 'a:2'])\n"
+        "    main(['pod', 'remove'])\nmain(['pod', 'create', sys.argv[1], '--partition', 'a:2'])\n"
+    )
+    systems = ("bow-2000", "bow-pod16", "pod16")
+    many = [subprocess.Popen([sys.executable, "-c", script, name], stderr=subprocess.PIPE) for name in systems]
+    errors = b"".join(process.communicate()[1] for process in many)
+    assert b"Traceback" not in errors
+    assert find_pod().description.name in systems
+    assert sorted(path.name for path in state.iterdir() if path.is_file()) == ["pod.lock", "pod.toml"]

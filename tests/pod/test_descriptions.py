@@ -1,6 +1,7 @@
 """What a pod is: its file, the fabric file, and which of them counts."""
 
 import json
+import os
 
 import pytest
 
@@ -34,14 +35,14 @@ def test_a_written_pod_is_read_back_the_same(tmp_path):
     ("text", "message"),
     [
         ('system = "pod1"', "Unknown system 'pod1'"),
-        ('name = "x"', "system is missing"),
-        ('system = "pod4"\nracks = 2', "racks is not known"),
+        ('name = "x"', "missing required field `system`"),
+        ('system = "pod4"\nracks = 2', "unknown field `racks`"),
         ('system = "pod4"\n[[partition]]\nipus = 5', "has IPUs 0 to 4, and pod4 has 0 to 3"),
         (
             'system = "pod4"\n[[partition]]\nipus = 2\n[[partition]]\nfirst = 1\nipus = 2',
             "IPU 1 is in partition p0 and",
         ),
-        ('system = "pod4"\n[[partition]]\nname = "a"', "partition 0 needs `ipus`"),
+        ('system = "pod4"\n[[partition]]\nname = "a"', r"missing required field `ipus` - at `\$\.partition\[0\]`"),
         ("system = ", "not valid TOML"),
     ],
 )
@@ -108,3 +109,39 @@ def test_links_form_a_ladder_and_racks_are_joined_by_gateways():
     assert find_rate(two, 0, 63) == two.ipu_link_bytes_per_second
     assert find_rate(two, 0, 64) == two.gateway_link_bytes_per_second
     assert list_links(resolve_system("c600")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('system = "pod4"\npartition = "a"', "Expected `array`, got `str`"),
+        ('system = "pod4"\n[[partition]]\nipus = "two"', "Expected `int`, got `str`"),
+        ('system = "pod4"\n[[partition]]\nipus = 1000000000000', "Expected `int` <= 65536"),
+        ("system = 3", "Expected `str`, got `int`"),
+        ('system = "pod4"\nname = "' + "x" * 500 + '"', "Expected `str` of length <= 100"),
+        ("a = " + "[" * 9000, "nested too deeply"),
+    ],
+)
+def test_a_pod_file_has_values_of_their_types(text, message, tmp_path):
+    with pytest.raises(PodError, match=rf"The pod file .*{message}.*A pod file has name, system"):
+        read_pod_file(write(tmp_path / "pod.toml", text))
+
+
+def test_a_fifo_in_place_of_a_pod_file_does_not_block(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pod.toml")
+    monkeypatch.setenv("OPENIPU_POD", str(tmp_path / "pod.toml"))
+    with pytest.raises(PodError, match="is a FIFO, and no file"):
+        find_pod()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 9999, "nested too deeply"),
+        ("{}", "lists no devices"),
+        ("[" + "0," * 70000 + "0]", "lists 70,001 devices"),
+    ],
+)
+def test_a_fabric_file_is_read_within_limits(content, message, tmp_path):
+    with pytest.raises(PodError, match=rf"which IPUOF_CONFIG_PATH names, .*{message}"):
+        read_fabric_file(write(tmp_path / "a.conf", content), resolve_system("m2000"))

@@ -87,7 +87,7 @@ def test_hosts_are_written_as_lists_and_ranges(text, hosts):
     assert parse_hosts(text) == hosts
 
 
-@pytest.mark.parametrize("text", ["n[2-1]", "n[a]", "a,,b", "n[0"])
+@pytest.mark.parametrize("text", ["n[2-1]", "n[a]", "a,,b", "n[0", "n[0-99999999]", "n[²]"])
 def test_wrong_hosts_are_an_error(text):
     with pytest.raises(OptionError, match="--host"):
         parse_hosts(text)
@@ -100,6 +100,16 @@ def test_a_host_file_has_a_name_a_line(tmp_path):
     path.write_text("# none\n")
     with pytest.raises(OptionError, match="names no host"):
         read_host_file(path)
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=touch", "--help"])
+def test_a_host_that_the_remote_shell_would_take_for_an_option_is_refused(name, tmp_path):
+    path = tmp_path / "hosts"
+    path.write_text(f"node0\n{name}\n")
+    with pytest.raises(OptionError, match="is no host"):
+        read_host_file(path)
+    with pytest.raises(OptionError, match="is no host"):
+        parse_hosts(f"node0,{name}")
 
 
 @pytest.mark.parametrize(
@@ -157,6 +167,24 @@ def test_a_configuration_is_exported_and_imported(tmp_path):
     (tmp_path / "job.json").write_text(json.dumps({"num_ipus": 3}))
     with pytest.raises(OptionError, match="num_ipus"):
         parse_options(["--import-config", path, "train.py"])
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        ({"num_instances": "two"}, r"num_instances, is damaged: Expected `int`, got `str`"),
+        ({"num_instances": 1e300}, "Expected `int`"),
+        ({"program": "train.py"}, "Expected `array`, got `str`"),
+        ({"program": [3]}, "Expected `str`"),
+        ({"host": ["a"]}, "Expected `str`"),
+        ([], "Expected `object`"),
+    ],
+)
+def test_a_configuration_has_options_of_their_types(stored, message, tmp_path):
+    path = tmp_path / "job.json"
+    path.write_text(json.dumps(stored))
+    with pytest.raises(OptionError, match=message):
+        parse_options(["--import-config", str(path), "train.py"])
 
 
 def test_wrong_usage_is_exit_code_2(capsys):

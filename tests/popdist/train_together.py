@@ -1,9 +1,10 @@
 """A training script as users write it for poprun: it partitions its data, writes checkpoints, and goes on from them.
 
-Words: a directory for results; environment: STEPS, and KILL or RAISE as `instance:step` to fail there.
+Words: a directory for results; environment: STEPS, and KILL, FREEZE or RAISE as `instance:step` to fail there.
 """
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -60,7 +61,9 @@ def train(options, directory):
         if os.environ.get("RAISE") == f"{index}:{step}":
             raise ValueError("the data of this step is broken")
         if os.environ.get("KILL") == f"{index}:{step}":
-            os.kill(os.getpid(), 9)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if os.environ.get("FREEZE") == f"{index}:{step}":
+            os.kill(os.getpid(), signal.SIGSTOP)
         training(*make_batch(step, index * replicas, replicas))
         if index == 0:
             state = {

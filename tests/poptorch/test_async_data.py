@@ -137,6 +137,22 @@ def test_a_dataset_that_cannot_start_says_why(dataset, reason, capfd):
     assert reason in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("mode", [poptorch.DataLoaderMode.Async, poptorch.DataLoaderMode.AsyncRebatched])
+def test_a_dataset_that_is_too_small_for_one_batch_is_not_called_empty(mode):
+    options = poptorch.Options().deviceIterations(4)
+    with pytest.raises(poptorch.Error, match=r"has 7 elements, fewer than one batch takes \(8\).*deviceIterations"):
+        poptorch.DataLoader(options, Numbers(7), batch_size=2, mode=mode, async_options=FORK)
+    with pytest.raises(poptorch.Error, match="The Dataset is empty"):
+        poptorch.DataLoader(options, Numbers(0), batch_size=2, mode=mode, async_options=FORK)
+
+
+def test_an_accessor_of_a_loader_without_a_batch_says_why(capfd):
+    loader = torch.utils.data.DataLoader(Numbers(3), batch_size=4, drop_last=True)
+    with pytest.raises(poptorch.Error, match="worker thread failed to start"):
+        poptorch.AsynchronousDataAccessor(loader, **FORK)
+    assert "has 3 elements, fewer than one batch takes (4)" in capfd.readouterr().err
+
+
 def test_a_dataset_that_breaks_later_does_not_hang(accessors, capfd):
     accessor = accessors(poptorch.AsynchronousDataAccessor, Numbers(4, broken_at=2), **FORK)
     with pytest.raises(AssertionError, match="An error occurred in the data fetcher"):
@@ -174,10 +190,10 @@ if __name__ == "__main__":
 def test_no_process_outlives_the_program(tmp_path, how, end):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(how=how, end=end))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600)
     count, pid = done.stdout.split()
     assert count == "3"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while is_running(int(pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_running(int(pid))

@@ -180,3 +180,12 @@ def test_workers_load_the_same_batches_and_stop():
     assert read_indices(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     loader.terminate()  # has no effect here: there is no process of our own
     assert read_indices(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_a_loader_without_a_batch_says_so(caplog):
+    loader = poptorch.DataLoader(poptorch.Options().deviceIterations(3), torch.arange(5), batch_size=2)
+    assert list(loader) == []
+    assert "has 5 elements, fewer than one batch takes (6)" in caplog.text
+    caplog.clear()
+    poptorch.DataLoader(poptorch.Options().deviceIterations(3), torch.arange(6), batch_size=2)
+    assert not caplog.records

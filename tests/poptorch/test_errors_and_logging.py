@@ -2,6 +2,8 @@
 
 import pickle
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -31,7 +33,7 @@ def test_an_error_has_type_message_and_location():
 def test_errors_from_below_keep_their_words_and_their_cause():
     with pytest.raises(poptorch.Error, match="half of a replica") as caught, translate_errors():
         raise OptionError("half of a replica")
-    assert isinstance(caught.value.__cause__, OptionError)
+    assert isinstance(caught.value.__context__, OptionError)
 
 
 def test_the_users_own_exceptions_pass_unchanged():
@@ -93,3 +95,20 @@ def test_nop_takes_tensors_only():
 @pytest.mark.parametrize("name", poptorch.__all__)
 def test_every_public_name_exists(name):
     assert hasattr(poptorch, name)
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_a_warning_appears_once_where_the_application_sets_up_logging(stream, tmp_path):
+    script = f"""
+import logging, sys
+import poptorch
+logging.basicConfig(level=logging.INFO, stream=sys.{stream})
+logging.getLogger().addHandler(logging.FileHandler({str(tmp_path / "log")!r}))
+poptorch._logging.logger.warning("once only")
+poptorch._logging.logger.debug("not at all")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout + done.stderr).count("once only") == 1
+    assert "[poptorch::python] [warning] once only" in done.stderr
+    assert (tmp_path / "log").read_text() == "once only\n"  # the application's own files see it all the same
+    assert "not at all" not in done.stdout + done.stderr

@@ -10,6 +10,7 @@ import torch
 
 import poptorch
 from openipu import session, session_cache
+from openipu.archive import Archive, read_archive, write_archive
 from openipu.capture import capture_program
 from openipu.store import open_store
 
@@ -203,6 +204,55 @@ def test_a_file_that_was_tampered_with_runs_nothing(tmp_path):
                 archive.writestr(name, content)
         with pytest.raises(poptorch.Error, match="Invalid file"):
             poptorch.inferenceModel(Classifier().eval(), quiet()).loadExecutable(str(file))
+
+
+def rewrite(file, change):
+    """The same file with other members."""
+    with zipfile.ZipFile(file) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    change(parts)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+
+
+def change_values(parts, **values):
+    metadata = json.loads(parts["metadata.json"])
+    metadata["values"].update(values)
+    parts["metadata.json"] = json.dumps(metadata).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda parts: parts.update({"tensors.bin": bytes(200 << 20)}), "claims to unpack to"),
+        (lambda parts: parts.update({"../evil": b"x"}), "no plain name"),
+        (lambda parts: parts.pop("metadata.json"), "it has no metadata.json"),
+        (lambda parts: parts.update({"metadata.json": b'{"values": {"a":' + b"[" * 9999}), "nested too deeply"),
+        (lambda parts: change_values(parts, training="yes"), "Expected `bool`, got `str`"),
+        (lambda parts: change_values(parts, rng_state=["x"]), "Expected `int`, got `str`"),
+        (lambda parts: change_values(parts, args={"value": 3}), "no arguments"),
+        (lambda parts: change_values(parts, args={"tuple": [{"tensor": [[4], "load"]}]}), "inputs cannot be read"),
+        (
+            lambda parts: change_values(parts, args={"tuple": [{"tensor": [[1 << 45], "float32"]}]}),
+            "inputs cannot be read",
+        ),
+        (lambda parts: change_values(parts, args={"tuple": [{"eval": "x"}]}), "'eval' is unknown"),
+    ],
+)
+def test_a_file_of_somebody_else_is_read_within_limits(change, problem, tmp_path):
+    file = tmp_path / "model.poptorch"
+    poptorch.inferenceModel(Classifier().eval(), quiet()).compileAndExport(str(file), INPUT, export_model=False)
+    rewrite(file, change)
+    with pytest.raises(poptorch.Error, match=rf"Invalid file .*{problem}"):
+        poptorch.inferenceModel(Classifier().eval(), quiet()).loadExecutable(str(file))
+
+
+def test_zeros_of_many_megabytes_are_no_bomb(tmp_path):
+    """State of an optimizer that has done nothing yet deflates a thousandfold."""
+    state = {"moment": torch.zeros(30 << 20)}
+    write_archive(tmp_path / "file", Archive("test", {}, state))
+    assert torch.equal(read_archive(tmp_path / "file", "test").tensors["moment"], state["moment"])
 
 
 def test_a_file_works_in_another_process_in_another_directory(tmp_path):

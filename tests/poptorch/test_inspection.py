@@ -5,7 +5,9 @@ import json
 import pytest
 import torch
 
+import popart
 import poptorch
+from openipu.ops.cost import StepKind
 
 
 class Trainer(torch.nn.Module):
@@ -132,6 +134,43 @@ def test_synthetic_data_has_the_shapes_of_the_real_ones():
     assert executor.getPerfCounters()["input"] == [[]]
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_synthetic_data_takes_the_host_out_of_the_plan(training):
+    class Wide(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1024, 8)
+
+        def forward(self, x):
+            out = self.layer(x)
+            return (out, poptorch.identity_loss(out, "mean")) if training else out
+
+    def plan(synthetic):
+        options = quiet().logCycleCount(True).enableSyntheticData(synthetic)
+        executor = (poptorch.trainingModel if training else poptorch.inferenceModel)(Wide(), options)
+        executor(torch.ones(256, 1024))
+        return executor.cycleCount(), executor._compiled.plan
+
+    real_cycles, real = plan(False)
+    synthetic_cycles, synthetic = plan(True)
+    assert [step for step in real.steps if step.kind is StepKind.HOST]
+    assert not [step for step in synthetic.steps if step.kind is StepKind.HOST]
+    assert synthetic.timing.host_cycles == 0
+    assert synthetic_cycles < real_cycles
+    assert real_cycles - synthetic_cycles >= real.timing.host_cycles > 0
+    kept = [variable.name for variable in synthetic.variables]
+    assert kept == [variable.name for variable in real.variables]  # inputs lie on the tiles all the same
+
+
+@pytest.mark.parametrize(("mode", "low", "high"), [(1, 0.0, 0.0), (2, -10.0, 10.0), (3, 0.0, 1.0)])
+def test_the_mode_of_synthetic_data_says_what_inputs_hold(mode, low, high):
+    options = quiet()
+    options._Popart.set("syntheticDataMode", popart.SyntheticDataMode(mode))
+    out = poptorch.inferenceModel(torch.nn.Identity(), options)(torch.full((100,), 1e6))
+    assert low <= out.min() <= out.max() <= high
+    assert (out.std() > 0) == (mode > 1)
+
+
 @pytest.mark.parametrize(
     ("function", "inputs"),
     [
@@ -168,6 +207,37 @@ def test_the_graph_is_shown_as_json():
     executor, _, _ = train(quiet(), torch.randn(4, 3))
     names = [op["name"] for op in json.loads(executor._debugGetPopartIR())["maingraph"]]
     assert "layer/Gemm" in names
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_graph_names_what_a_pipeline_keeps(marked):
+    class Staged(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+            self.head = torch.nn.Linear(8, 2)
+            poptorch.BeginBlock(self.layers[0], "layers", ipu_id=0)
+            poptorch.BeginBlock(self.head, "head", ipu_id=1)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = torch.tanh(torch.tanh(layer(x)))
+                x = poptorch.recomputationCheckpoint(x) if marked else x
+            return poptorch.identity_loss(self.head(x).pow(2), "mean")
+
+    options = quiet()
+    options.Training.gradientAccumulation(4)
+    executor = poptorch.trainingModel(Staged(), options)
+    executor.compile(torch.randn(8, 8))
+    ops = json.loads(executor._debugGetPopartIR())["maingraph"]
+    checkpoints = [op for op in ops if "Checkpoint" in op["name"]]
+    stashes = [op for op in ops if op["type"] == "Stash"]
+    assert len(checkpoints) == 3 * marked
+    assert {op["type"] for op in checkpoints} <= {"Identity"}
+    stashed = {op["inputs"][0]["name"] for op in stashes}
+    assert {op["inputs"][0]["name"] for op in checkpoints} <= stashed
+    assert len(stashed) >= 3 * marked
+    assert all(op["attributes"]["stashSize"] == 2 for op in stashes)  # two stages: one micro-batch on its way and back
 
 
 def test_the_graph_is_written_where_the_environment_says(tmp_path, monkeypatch):

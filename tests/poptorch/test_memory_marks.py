@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import poptorch
-from openipu.session_log import log
 
 ROWS, INNER, COLUMNS = 256, 1024, 4096
 
@@ -26,14 +25,15 @@ class Product(torch.nn.Module):
 
 def plan_product(shape, pieces=0, proportion=0.0):
     options = poptorch.Options().showCompilationProgressBar(False)
-    poptorch.inferenceModel(Product(pieces, proportion), options).compile(torch.zeros(shape))
-    [product] = [op for op in log.compiled[-1].plan.ops if op.family == "matmul"]
-    return product
+    executor = poptorch.inferenceModel(Product(pieces, proportion), options)
+    executor.compile(torch.zeros(shape))
+    [product] = [op for op in executor._compiled.plan.ops if op.family == "matmul"]
+    return product, executor._compiled.plan.system
 
 
 @pytest.mark.parametrize("shape", [(ROWS, INNER), (1, ROWS, INNER)])
 def test_a_product_in_pieces_does_the_same_work_with_less_scratch_and_more_cycles(shape):
-    whole, cut = plan_product(shape), plan_product(shape, pieces=4)
+    (whole, _), (cut, _) = plan_product(shape), plan_product(shape, pieces=4)
     assert whole.flops == cut.flops == 2 * ROWS * INNER * COLUMNS
     assert cut.plan["pieces"] == 4
     assert cut.scratch_bytes_per_tile < whole.scratch_bytes_per_tile
@@ -42,7 +42,7 @@ def test_a_product_in_pieces_does_the_same_work_with_less_scratch_and_more_cycle
 
 @pytest.mark.parametrize("shape", [(ROWS, INNER), (1, ROWS, INNER)])
 def test_a_share_of_memory_bounds_the_temporaries_of_its_product(shape):
-    usual, tight = plan_product(shape), plan_product(shape, proportion=0.05)
-    limit = 0.05 * log.compiled[-1].plan.system.target.tile_memory_bytes
+    (usual, system), (tight, _) = plan_product(shape), plan_product(shape, proportion=0.05)
+    limit = 0.05 * system.target.tile_memory_bytes
     assert usual.plan["temporary_bytes"] > limit >= tight.plan["temporary_bytes"]
     assert tight.cycles >= usual.cycles

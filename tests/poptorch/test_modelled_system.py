@@ -16,8 +16,9 @@ def _no_settings(monkeypatch):
 
 def plan_system(options=None):
     options = (options or poptorch.Options()).showCompilationProgressBar(False)
-    poptorch.inferenceModel(torch.nn.Linear(4, 4), options).compile(torch.ones(1, 4))
-    return log.compiled[-1].plan.system
+    executor = poptorch.inferenceModel(torch.nn.Linear(4, 4), options)
+    executor.compile(torch.ones(1, 4))
+    return executor._compiled.plan.system
 
 
 def test_the_default_system_is_planned_for():

@@ -48,7 +48,48 @@ CASES = {
     "sgd with combined accumulator": lambda p: poptorch.optim.SGD(
         p, lr=0.01, momentum=0.9, use_combined_accum=True, velocity_scaling=8.0, loss_scaling=4.0
     ),
+    "sgd combined, without momentum": lambda p: poptorch.optim.SGD(p, lr=0.01, momentum=0.0, use_combined_accum=True),
+    "sgd combined, momentum not given": lambda p: poptorch.optim.SGD(p, lr=0.01, use_combined_accum=True),
+    "sgd combined, without momentum but with all else": lambda p: poptorch.optim.SGD(
+        p, lr=0.01, momentum=0.0, weight_decay=0.1, use_combined_accum=True, velocity_scaling=8.0, loss_scaling=4.0
+    ),
+    "sgd combined, momentum in one group": lambda p: poptorch.optim.SGD(
+        [{"params": [value], "momentum": 0.3 * index} for index, value in enumerate(p)],
+        lr=0.01,
+        momentum=0.0,
+        use_combined_accum=True,
+    ),
 }
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+@pytest.mark.parametrize(
+    "settings",
+    [{"use_combined_accum": True}, {"use_combined_accum": True, "velocity_scaling": 4.0}, {"nesterov": True}, {}],
+    ids=str,
+)
+def test_momentum_may_be_set_to_zero_later_and_back(settings, accumulation):
+    """Without momentum an update is the gradient's alone; the device keeps that gradient for when momentum is back."""
+    model, host = Model(), Model()
+    optimizer = poptorch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, **settings)
+    options = make_options()
+    options.Training.gradientAccumulation(accumulation).accumulationAndReplicationReductionType(
+        poptorch.ReductionType.Sum
+    )
+    training = poptorch.trainingModel(model, options, optimizer)
+    kept = {"nesterov": settings.get("nesterov", False)}
+    reference = torch.optim.SGD(host.parameters(), lr=0.01, momentum=0.9, **kept)
+    for momentum in (0.9, 0.9, 0.0, 0.0, 0.5, 0.5):
+        optimizer.param_groups[0]["momentum"] = momentum
+        training.setOptimizer(optimizer)
+        training(X)
+        reference.zero_grad()
+        host(X).backward()
+        # torch leaves its momentum as it is without momentum; here it is multiplied by zero, as any number would be.
+        reference.param_groups[0]["momentum"] = momentum or 1e-30
+        reference.step()
+    for found, expected in zip(model.parameters(), host.parameters(), strict=True):
+        torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("case", CASES)

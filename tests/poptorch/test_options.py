@@ -333,3 +333,51 @@ def test_profiling_is_asked_for_by_option_or_by_environment(monkeypatch, tmp_pat
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", "autoReport.all=true")
     with pytest.raises(poptorch.Error, match="POPLAR_ENGINE_OPTIONS is not JSON"):
         choose_profile_directory(poptorch.Options(), training=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'deviceIterations(__import__("os").system("touch ran"))',
+        'deviceIterations(open("ran", "w").write("x"))',
+        '__class__.__init__.__globals__["apply_file"](None, "x")',
+        'deviceIterations(torch.load("x"))',
+        'deviceIterations(poptorch.load("x"))',
+        "deviceIterations((lambda: 3)())",
+        "deviceIterations([3 for _ in range(9)][0])",
+        'loadFromFile("poptorch.conf")',
+        "_values.clear()",
+        "deviceIterations(2 ** 99999999)",
+        "deviceIterations(" + "(" * 500,
+        "deviceIterations(" + "-" * 1500 + "1)",
+        "x" * 5000,
+        "deviceIterations(3); replicationFactor(2)",
+    ],
+)
+def test_a_file_of_setters_runs_no_python(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "poptorch.conf").write_text(line + "\n")
+    with pytest.raises(poptorch.ConfigFileError, match=r"at line 1 of .*\n> options\."):
+        poptorch.Options().loadFromFile("poptorch.conf")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"loadFromFile": "x"}, {"__class__.mro": []}, {"_values.clear": []}, {"deviceIterations": "torch.load"}, []],
+)
+def test_json_reaches_setters_alone(values):
+    with pytest.raises(poptorch.ConfigFileError, match="JSON of options"):
+        poptorch.Options().from_json(json.dumps(values))
+
+
+def test_settings_and_arithmetic_are_understood_in_a_file_of_setters(tmp_path):
+    file = tmp_path / "poptorch.conf"
+    file.write_text(
+        "deviceIterations(2 * 4)\noutputMode(poptorch.OutputMode.EveryN, output_return_period=2)\n"
+        "TensorLocations.setWeightLocation(poptorch.TensorLocationSettings().useOnChipStorage(False))\n"
+        "setAvailableMemoryProportion({'IPU0': 0.5})\n"
+    )
+    options = poptorch.Options().loadFromFile(str(file))
+    assert options.device_iterations == 8
+    assert options.output_mode is poptorch.OutputMode.EveryN

@@ -297,24 +297,6 @@ def test_dropout_in_training_follows_the_seed():
     assert not torch.equal(first[0], first[1])
 
 
-class Normalised(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm1d(3)
-
-    def forward(self, x):
-        return poptorch.identity_loss(self.norm(x), "mean")
-
-
-def test_written_buffers_need_a_copy_for_each_replica():
-    words = r"PopTorch does not support broadcasting buffers\..*poptorch\.Options\(\)\.broadcastBuffers to False"
-    with pytest.raises(poptorch.Error, match=words):
-        poptorch.trainingModel(Normalised(), quiet().replicationFactor(2))(torch.randn(8, 3))
-    model = Normalised()
-    poptorch.trainingModel(model, quiet().replicationFactor(2).broadcastBuffers(False))(torch.randn(8, 3))
-    assert model.norm.num_batches_tracked == 1
-
-
 def test_a_hugging_face_model_trains_as_it_is():
     from transformers.modeling_outputs import SequenceClassifierOutput
 

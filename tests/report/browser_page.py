@@ -43,7 +43,7 @@ class Page:
         return self.driver.execute_script(script, *arguments)
 
     def wait_until(self, script: str) -> None:
-        WebDriverWait(self.driver, 10, poll_frequency=0.05).until(lambda driver: driver.execute_script(script))
+        WebDriverWait(self.driver, 300, poll_frequency=0.05).until(lambda driver: driver.execute_script(script))
 
     def settle(self) -> None:
         """Wait until two frames were painted."""
@@ -107,4 +107,6 @@ def start_browser(profile: Path) -> webdriver.Chrome:
     for flag in [*FLAGS.split(), f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(service=Service(DRIVER), options=options)
+    driver = webdriver.Chrome(service=Service(DRIVER), options=options)
+    driver.set_script_timeout(300)  # a guard against hangs, not a speed: the machine may be busy
+    return driver

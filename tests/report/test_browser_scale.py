@@ -1,11 +1,13 @@
-"""1,472 tiles, 16 IPUs and 5,000 steps on each: the page stays small, opens at once and keeps up with the hand."""
+"""1,472 tiles, 16 IPUs and 5,000 steps on each: the page stays small, and draws what is in sight, not all there is.
+
+How long that takes is measured by `python -m bench.report_scale`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from bench.report_scale import MOVE, build_large_profile
 from browser_page import Page, needs_browser
@@ -14,6 +16,16 @@ from selenium import webdriver
 from openipu.report import Profile, write_html
 
 pytestmark = [pytest.mark.browser, needs_browser]
+
+MOST_STROKES = 20_000  # in a frame: a dozen for each column of pixels, where there are 80,000 steps
+COUNT_STROKES = """
+window.strokes = 0;
+const brush = CanvasRenderingContext2D.prototype;
+for (const name of ['fillRect', 'strokeRect', 'fillText', 'lineTo', 'moveTo', 'rect', 'arc', 'roundRect']) {
+  const draw = brush[name];
+  brush[name] = function (...where) { window.strokes += 1; return draw.apply(this, where); };
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +51,19 @@ def test_the_file_is_far_below_fifteen_megabytes(profile: Profile, file: Path) -
     assert file.stat().st_size < 6_000_000
 
 
-def test_it_opens_within_two_seconds(page: Page) -> None:
+def test_it_opens_with_a_page_that_does_not_grow_with_the_program(page: Page) -> None:
     page.open()
-    assert page.run("return performance.now()") < 2000
+    assert page.run("return document.querySelectorAll('*').length") < 3000
 
 
 @pytest.mark.parametrize("view", ["memory", "liveness", "trace", "graph"])
-def test_zoom_and_pan_keep_up(page: Page, view: str) -> None:
+def test_a_gesture_draws_no_more_than_the_canvas_can_show(page: Page, view: str) -> None:
     page.open(f"#view={view}")
-    frames = np.array(page.driver.execute_async_script(MOVE, 40))
-    assert np.median(frames) < 50  # 16.7 ms on an idle machine; a busy one may drop a frame or two
+    page.run(COUNT_STROKES)
+    frames = len(page.driver.execute_async_script(MOVE, 40)) + 5  # the first five are not reported
+    strokes = page.run("return window.strokes")
+    assert strokes > frames, "nothing was drawn: then this says nothing"
+    assert strokes / frames < MOST_STROKES
 
 
 def test_the_tree_and_the_tables_hold_all_of_it(page: Page, profile: Profile) -> None:

@@ -141,7 +141,7 @@ def test_the_database_of_another_tool_is_refused(tmp_path: Path) -> None:
         read_profile(path)
 
 
-@pytest.mark.parametrize(("version", "advice"), [(SCHEMA_VERSION + 1, "Upgrade openipu"), (0, "Plan the program")])
+@pytest.mark.parametrize(("version", "advice"), [(SCHEMA_VERSION + 1, "upgrade openipu"), (0, "Plan the program")])
 def test_another_version_of_the_format_is_refused_with_advice(version: int, advice: str, tmp_path: Path) -> None:
     path = write_profile(make_cnn_plan(), tmp_path)
     change(path, f"PRAGMA user_version = {version}")

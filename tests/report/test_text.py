@@ -12,7 +12,7 @@ from openipu.machine import Provenance
 from openipu.ops.cost import Family
 from openipu.plan.types import Plan
 from openipu.report import build_profile, render_text, summarise
-from openipu.report.units import format_bytes, format_microseconds, format_seconds, format_share
+from openipu.report.units import format_bytes, format_bytes_of, format_seconds, format_share
 
 
 def make_small_plan() -> Plan:
@@ -31,7 +31,7 @@ def test_a_fitting_plan_says_how_full_its_fullest_tile_is() -> None:
     plan = make_bert_plan(rounds=1)
     text = render_text(summarise(plan))
     peak, limit = plan.fit.peak_bytes, plan.fit.limit_bytes
-    assert f"Fits: the fullest tile needs {format_bytes(peak)} of {format_bytes(limit)}" in text
+    assert f"Fits: the fullest tile needs {format_bytes_of(peak, limit)}" in text
     assert f"({peak / limit * 100:.1f} %)" in text
     assert "DOES NOT FIT" not in text
 
@@ -54,14 +54,14 @@ def test_every_summary_says_that_it_is_modelled(make_plan: object) -> None:
     assert "modelled by openipu" in render_text(summarise(make_plan()))  # type: ignore[operator]
 
 
-def test_cycles_are_given_per_micro_batch_update_and_call_with_microseconds() -> None:
+def test_cycles_are_given_per_micro_batch_update_and_call_with_their_time() -> None:
     plan = make_small_plan()
     text = render_text(summarise(plan))
     clock = plan.system.target.clock_hz
     call = 3 * (4 * 1000 + 400)  # device iterations x (accumulation x micro-batch + update)
-    assert find_line(text, "micro-batch").split()[1:] == ["1,000", "cycles", f"{1000 / clock * 1e6:.2f}", "µs"]
-    assert find_line(text, "weight update").split()[2:] == ["400", "cycles", f"{400 / clock * 1e6:.2f}", "µs"]
-    assert find_line(text, "call ").split()[1:] == [f"{call:,}", "cycles", f"{call / clock * 1e6:.2f}", "µs"]
+    assert find_line(text, "micro-batch").split()[1:] == ["1,000", "cycles", *format_seconds(1000 / clock).split()]
+    assert find_line(text, "weight update").split()[2:] == ["400", "cycles", *format_seconds(400 / clock).split()]
+    assert find_line(text, "call ").split()[1:] == [f"{call:,}", "cycles", *format_seconds(call / clock).split()]
 
 
 def test_throughput_counts_all_replicas() -> None:
@@ -155,7 +155,9 @@ def test_no_line_is_wider_than_a_terminal_can_show() -> None:
         (format_bytes(918_528 * 1024), "897 MiB"),
         (format_seconds(0.0012), "1.20 ms"),
         (format_seconds(5e-9), "5 ns"),
-        (format_microseconds(0.0012), "1,200 µs"),
+        (format_seconds(0.0643), "64.3 ms"),
+        (format_bytes_of(3693568, 603136), "3,607 of 589 KiB"),
+        (format_bytes_of(3 << 20, 0), "3145728 of 0 B"),
         (format_share(0), "0 %"),
         (format_share(0.0001), "<0.1 %"),
         (format_share(0.123), "12.3 %"),

@@ -124,6 +124,49 @@ def test_a_weight_of_another_shape_is_refused(counting):
         Executable(counting, RunOptions()).load_weights({}, {"count": torch.zeros(3)})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({}, "needs parameter 'b'"),
+        ({"b": torch.zeros(2)}, "has shape"),
+        ({"b": torch.zeros(1, device="meta")}, "on the meta device"),
+        ({"b": torch.zeros(1).to_sparse()}, "to_dense"),
+    ],
+)
+def test_weights_that_cannot_all_be_loaded_change_none(build_program, wrong, message):
+    program = build_program(
+        lambda a, b, count, x: (a + b + count + x,),
+        parameters={"a": torch.zeros(1), "b": torch.zeros(1)},
+        buffers={"count": torch.zeros(1)},
+        inputs={"x": torch.zeros(1)},
+        returns=COUNTING[:1],
+    )
+    executable = Executable(program, RunOptions())
+    executable.load_weights({"a": torch.ones(1), "b": torch.ones(1)}, {"count": torch.ones(1)})
+    with pytest.raises(InputError, match=message):
+        executable.load_weights({"a": torch.full((1,), 100.0), **wrong}, {"count": torch.full((1,), 100.0)})
+    assert executable.run([torch.zeros(1)]).outputs[0].item() == 3
+    host = {"a": torch.zeros(1), **wrong}
+    with pytest.raises(InputError, match=message):
+        executable.read_weights(host, {"count": torch.zeros(1)})
+    assert host["a"].item() == 0
+
+
+def test_a_buffer_that_cannot_be_loaded_leaves_the_weights_as_they_were(build_program):
+    program = build_program(
+        lambda a, count, x: (a + count + x,),
+        parameters={"a": torch.zeros(1)},
+        buffers={"count": torch.zeros(1)},
+        inputs={"x": torch.zeros(1)},
+        returns=COUNTING[:1],
+    )
+    executable = Executable(program, RunOptions())
+    executable.load_weights({"a": torch.ones(1)}, {"count": torch.ones(1)})
+    with pytest.raises(InputError, match="buffer 'count'"):
+        executable.load_weights({"a": torch.full((1,), 100.0)}, {"count": torch.zeros(7)})
+    assert executable.run([torch.zeros(1)]).outputs[0].item() == 2
+
+
 def test_training_options_need_a_training_program(counting):
     with pytest.raises(OptionError, match="captured for inference"):
         Executable(counting, RunOptions(training=True))

@@ -14,8 +14,8 @@ from openipu.graph import NOTE, RunOptions, Tier
 from openipu.graph.fingerprint import fingerprint_origin, fingerprint_placement, fingerprint_program
 from openipu.machine import resolve_system
 from openipu.plan import plan_program
-from openipu.plan.deferred import DeferredPlan, dump_figures, load_figures
-from openipu.report import build_profile
+from openipu.plan.deferred import FIGURES_VERSION, DeferredPlan, dump_figures, load_figures
+from openipu.report import build_profile, summarise
 from openipu.session_cache import PLAN_PART, key_program, plan_once
 from openipu.store import open_store
 
@@ -166,12 +166,24 @@ def test_a_plan_that_cannot_be_read_is_made_again_with_a_warning(store, planning
     assert plannings == ["model"] * 3
 
 
+def test_cycles_by_kind_are_those_of_the_report_and_are_stored_with_the_figures():
+    made = plan_program(make_program(), SYSTEM, OPTIONS)
+    shown = {entry.name: entry.call_cycles for entry in summarise(made).kinds}
+    assert made.cycles_by_kind == pytest.approx(shown)
+
+    def refuse():
+        raise AssertionError("nothing is to be planned again")
+
+    assert load_figures(dump_figures(made), SYSTEM, OPTIONS, refuse).cycles_by_kind == made.cycles_by_kind
+
+
 def test_figures_of_another_version_are_refused():
     made = plan_program(make_program(), SYSTEM, OPTIONS)
     content = dump_figures(made)
     assert len(content) < 10_000
     assert load_figures(content, SYSTEM, OPTIONS, lambda: made).fit == made.fit
-    for damaged in (b"{}", b"[]", b"x", content[:-5], content.replace(b'"version":1', b'"version":2')):
+    other = content.replace(f'"version":{FIGURES_VERSION}'.encode(), f'"version":{FIGURES_VERSION + 1}'.encode())
+    for damaged in (b"{}", b"[]", b"x", content[:-5], other):
         with pytest.raises(ArchiveError):
             load_figures(damaged, SYSTEM, OPTIONS, lambda: made)
 

@@ -44,7 +44,8 @@ def test_times_are_those_of_the_wall_clock(record):
     mark_moment(RUN, "now")
     stop_tracing()
     trace = read_trace(directory)
-    assert before - 50_000_000 <= trace.first_ns <= time.time_ns() + 50_000_000
+    # Two clocks are read one after the other, between which a busy machine may do something else.
+    assert before - 60_000_000_000 <= trace.first_ns <= time.time_ns() + 60_000_000_000
 
 
 def test_an_error_ends_a_span_and_is_named(record):
@@ -130,10 +131,11 @@ def test_only_the_channels_that_were_named_are_recorded_and_groups_name_their_me
 
 
 def test_after_its_duration_nothing_more_is_recorded(record):
-    directory = record(duration_seconds=0.02)
-    mark_moment(RUN, "early")
-    time.sleep(0.03)
-    mark_moment(RUN, "late")
+    before = time.perf_counter()
+    directory = record(duration_seconds=600)
+    after = time.perf_counter()
+    mark_past(RUN, "early", before + 599, before + 599)
+    mark_past(RUN, "late", after + 601, after + 601)
     stop_tracing()
     assert list_events(read_trace(directory).list_threads()[0]) == [("early", 0)]
 

@@ -24,10 +24,11 @@ from openipu.capture.optimizers import (
     read_hyper_parameters,
 )
 from openipu.capture.origins import at_origin
-from openipu.capture.program import capture_program
+from openipu.capture.program import capture_program, hold_models
 from openipu.capture.scopes import attach_attributes, group_convolutions, pop_name_scope, push_name_scope
 from openipu.capture.streams import mark_stream
 from openipu.capture.subgraphs import capture_branches, capture_loop
+from openipu.capture.twins import list_tensors
 
 __all__ = [
     "BlockPlace",
@@ -47,10 +48,12 @@ __all__ = [
     "find_custom_op",
     "find_kind",
     "group_convolutions",
+    "hold_models",
     "is_capturing",
     "is_capturing_training",
     "list_hyper_parameters",
     "list_members",
+    "list_tensors",
     "mark_loss",
     "mark_stream",
     "mark_tensor",

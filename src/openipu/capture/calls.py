@@ -17,7 +17,8 @@ import torch
 from torch import fx
 
 from openipu.capture.active import find_active
-from openipu.errors import InternalError
+from openipu.capture.failures import locate
+from openipu.errors import CaptureError, InternalError
 from openipu.graph import GraphCall
 
 Tensors = Sequence[torch.Tensor]
@@ -78,6 +79,20 @@ def call_in_graph(
     with torch.no_grad():
         found: list[torch.Tensor] = torch.ops.openipu.call(list(inputs), pending.number)
     return found
+
+
+def refuse_lost_gradient(what: str, inputs: Tensors) -> None:
+    """A call without a backward of its own, in a training graph: what is trained through it would silently not be."""
+    capture = find_active()
+    if capture is None or not capture.training or not torch.is_grad_enabled():
+        return
+    if any(tensor.requires_grad for tensor in inputs):
+        raise CaptureError(
+            locate(
+                f"{what} has no gradient, and reads tensors that are trained: they would be left out of training. "
+                "Write it as plain Python in forward, or put it under torch.no_grad() if it is not to be trained."
+            )
+        )
 
 
 def resolve_calls(graph: fx.Graph) -> None:

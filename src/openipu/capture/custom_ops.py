@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from openipu.capture.calls import call_in_graph
+from openipu.capture.effects import find_writes, own_written, refuse_writes
 from openipu.capture.failures import locate
 from openipu.errors import CaptureError, InputError, OptionError
 from openipu.graph import FunctionCall
@@ -34,6 +35,7 @@ class CustomOp:
     forward: Forward
     backward: Backward | None
     shape: Shape | None
+    writes: tuple[int, ...] | None  # inputs that forward changes in place; None where nobody said
 
     def __str__(self) -> str:
         return f"{self.domain}.{self.name}:{self.version}"
@@ -55,17 +57,22 @@ def register_custom_op(
     forward: Forward,
     backward: Backward | None = None,
     shape: Shape | None = None,
+    writes: Sequence[int] | None = None,
 ) -> CustomOp:
     """Say what a custom op computes. A second registration of the same name, domain and version replaces the first.
 
     `forward(inputs, attributes)` returns the outputs; `backward(inputs, gradients, attributes)` returns one gradient
     for each floating-point input, or None for zero; `shape(input_shapes, attributes)` returns the shapes of the
-    outputs, to be compared with what the caller says they are.
+    outputs, to be compared with what the caller says they are; `writes` lists the inputs that forward changes in place.
+    Where it is not given, forward is tried on zeros when a model is captured.
     """
     for role, function in (("forward", forward), ("backward", backward), ("shape", shape)):
         if function is not None and not callable(function):
             raise OptionError(f"The {role} of custom op {name} must be a function, not {function!r}.")
-    found = CustomOp(name, domain, version, forward, backward, shape)
+    if writes is not None and not all(isinstance(index, int) and index >= 0 for index in writes):
+        raise OptionError(f"The writes of custom op {name} are numbers of its inputs, such as [1], not {writes!r}.")
+    given = None if writes is None else tuple(sorted(set(writes)))
+    found = CustomOp(name, domain, version, forward, backward, shape, given)
     _registered[name, domain, version] = found
     return found
 
@@ -97,13 +104,33 @@ def call_custom_op(
                 locate(f"Custom op {op} returns shapes {expected}, but its example outputs have {given}: correct them.")
             )
 
+    writes = _find_writes(op, inputs, attributes)
+
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
-        return _check_results(op.run(tensors, attributes), examples, f"Custom op {op}")
+        given = own_written(tensors, writes)
+        with refuse_writes([tensor for index, tensor in enumerate(given) if index not in writes], f"Custom op {op}"):
+            found = _check_results(op.run(given, attributes), examples, f"Custom op {op}")
+        return [*found, *(given[index] for index in writes)]
 
     def differentiate(saved: Tensors, gradients: Tensors) -> list[torch.Tensor | None]:
-        return _differentiate(op, saved, gradients, attributes)
+        return _differentiate(op, saved, gradients[: len(examples)], attributes)
 
-    return call_in_graph(FunctionCall(name, run, dict(attributes)), inputs, examples, differentiate)
+    call = FunctionCall(name, run, dict(attributes), acts=True)
+    results = call_in_graph(call, inputs, [*examples, *(inputs[index] for index in writes)], differentiate)
+    with torch.no_grad():
+        for index, value in zip(writes, results[len(examples) :], strict=True):
+            inputs[index].copy_(value)
+    return results[: len(examples)]
+
+
+def _find_writes(op: CustomOp, inputs: Tensors, attributes: Attributes) -> tuple[int, ...]:
+    if op.writes is None:
+        return find_writes(lambda *zeros: op.forward(list(zeros), dict(attributes)), inputs)
+    if any(index >= len(inputs) for index in op.writes):
+        raise CaptureError(
+            locate(f"Custom op {op} is registered to write its inputs {list(op.writes)}, and is given {len(inputs)}.")
+        )
+    return op.writes
 
 
 def _differentiate(
@@ -120,7 +147,7 @@ def _differentiate(
 
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
         given = list(tensors[: len(inputs)])
-        with torch.no_grad():
+        with torch.no_grad(), refuse_writes(tensors, f"The gradient of custom op {op}"):
             found = list(backward(given, list(tensors[len(inputs) :]), dict(attributes)))
         if len(found) == len(given) != len(wanted):  # one for each input, of which some are not numbers
             found = [found[index] for index in wanted]

@@ -99,6 +99,17 @@ def refuse_set_memory() -> CaptureError:
     )
 
 
+def refuse_strided_view(shape: list[int], strides: list[int], line: SourceLine | None) -> CaptureError:
+    """`as_strided` of memory that has gaps."""
+    return CaptureError(
+        locate(
+            f"as_strided() reaches beyond a tensor of shape {shape} and strides {strides}, or into gaps between its "
+            "elements: a static graph has no name for what lies there. Call contiguous() on the tensor first.",
+            line,
+        )
+    )
+
+
 def refuse_generator() -> CaptureError:
     """A random op is given its own generator."""
     return CaptureError(

@@ -16,15 +16,19 @@ from torch import fx, nn
 
 from openipu.capture.calls import resolve_calls
 from openipu.capture.failures import locate
+from openipu.capture.held_values import HOLD, has_layout
+from openipu.capture.layouts import settle_layouts
 from openipu.capture.recorder import CPU, META, Recorder
+from openipu.capture.refreshing import refresh_layouts
 from openipu.capture.rewriting import rewrite_mutations
+from openipu.capture.strided_views import flatten_strided_views
 from openipu.capture.torch_private import make_graph_module
 from openipu.errors import CaptureError
-from openipu.graph import NOTE, Note, note_of
+from openipu.graph import NOTE, Note, has_effects, note_of
 
 aten = torch.ops.aten
 _RANDOM_FROM = getattr(aten.random, "from")
-_IDENTITIES = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh.default, aten.lift.default})
+_IDENTITIES = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh.default, aten.lift.default, HOLD})
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +42,13 @@ class FunctionalGraph:
 
 def make_functional(graph: fx.Graph, results: tuple[fx.Node, ...]) -> FunctionalGraph:
     """The recorded graph, functional, on the CPU, without identities. `graph` itself is used up."""
+    settle_layouts(graph)
     rewritten = rewrite_mutations(graph, results)
     if rewritten is None:
         functional = _replay(graph, results)
     else:
         functional = FunctionalGraph(graph, rewritten.results, rewritten.written)
+    flatten_strided_views(functional.graph)
     return _remove_identities(functional)
 
 
@@ -52,7 +58,7 @@ def finish_graph(functional: FunctionalGraph, outputs: tuple[fx.Node, ...]) -> f
     graph.output(outputs)
     resolve_calls(graph)
     for node in reversed(graph.nodes):
-        if not node.users and node.op not in ("placeholder", "output"):
+        if not node.users and node.op not in ("placeholder", "output") and not has_effects(node):
             graph.erase_node(node)
     for node in graph.nodes:
         value = node.meta.get("val")
@@ -135,20 +141,33 @@ def _find_equal(node: fx.Node) -> fx.Node | None:
         return node.all_input_nodes[0]
     if node.target is aten.copy.default and isinstance(node.args[1], fx.Node) and node.args[1].op != "placeholder":
         value, source = node.meta["val"], node.args[1].meta["val"]
-        if (value.shape, value.stride(), value.dtype) == (source.shape, source.stride(), source.dtype):
+        if (value.shape, value.dtype) == (source.shape, source.dtype) and has_layout(value, source):
             return node.args[1]
     return None
+
+
+def _lay_out_placeholders(graph: fx.Graph) -> set[fx.Node]:
+    """A device holds its tensors contiguous, whatever their strides on the host are: those that lay otherwise."""
+    moved = {node for node in graph.find_nodes(op="placeholder") if not node.meta["val"].is_contiguous()}
+    for node in moved:
+        node.meta["val"] = torch.empty_like(node.meta["val"], memory_format=torch.contiguous_format)
+    return moved
 
 
 def _remove_identities(functional: FunctionalGraph) -> FunctionalGraph:
     """Autograd has finished: `detach` and the like are other names for their argument."""
     replaced: dict[fx.Node, fx.Node] = {}
+    moved = _lay_out_placeholders(functional.graph)  # and those that now stand for what lay otherwise in memory
     for node in list(functional.graph.nodes):
         source = _find_equal(node)
         if source is not None:
             replaced[node] = source
+            if not has_layout(source.meta["val"], node.meta["val"]):
+                moved.add(source)
             node.replace_all_uses_with(source)
             functional.graph.erase_node(node)
+
+    refresh_layouts(functional.graph, moved)
 
     def follow(node: fx.Node) -> fx.Node:
         while node in replaced:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from openipu.capture.active import find_active, set_active
-from openipu.capture.calls import call_in_graph
+from openipu.capture.calls import call_in_graph, refuse_lost_gradient
 from openipu.capture.failures import locate
 from openipu.capture.formats import find_device_dtype
 from openipu.capture.torch_private import bypass_function_modes, pause_recording
@@ -43,7 +43,8 @@ def call_host(function: Callable[..., Any], inputs: Sequence[torch.Tensor], name
             )
         return [value.to(result.dtype, copy=True) for value, result in zip(found, results, strict=True)]
 
-    return call_in_graph(FunctionCall(name, run), inputs, results)
+    refuse_lost_gradient(f"The host function {name}", inputs)
+    return call_in_graph(FunctionCall(name, run, acts=True), inputs, results)
 
 
 def _list_values(returned: Any) -> list[Any]:

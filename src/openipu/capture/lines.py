@@ -10,7 +10,7 @@ import functools
 import linecache
 import os
 import sys
-from types import CodeType, FrameType
+from types import FrameType, TracebackType
 
 import torch
 
@@ -24,7 +24,6 @@ _internal_prefixes: list[str] = [
 _internal_files = {contextlib.__file__, functools.__file__}
 # Code that Python itself made up. "<string>" is also what `python -c` runs, so it counts when there is nothing else.
 _generated_names = ("<frozen ", "<eval_with_key>", "<__array_function__")
-_is_internal: dict[CodeType, bool] = {}
 
 
 def register_internal_directory(directory: str) -> None:
@@ -32,7 +31,7 @@ def register_internal_directory(directory: str) -> None:
     prefix = os.path.abspath(directory) + os.sep
     if prefix not in _internal_prefixes:
         _internal_prefixes.append(prefix)
-        _is_internal.clear()
+        _judge_file.cache_clear()
 
 
 def find_user_line() -> SourceLine | None:
@@ -41,15 +40,24 @@ def find_user_line() -> SourceLine | None:
     generated: FrameType | None = None
     while frame is not None:
         code = frame.f_code
-        internal = _is_internal.get(code)
-        if internal is None:
-            internal = _is_internal[code] = _judge_file(code.co_filename)
-        if not internal:
+        if not _judge_file(code.co_filename):
             if code.co_filename != "<string>":
                 return _describe_frame(frame)
             generated = generated or frame
         frame = frame.f_back
     return _describe_frame(generated) if generated is not None else None
+
+
+def keep_user_frames(trace: TracebackType | None) -> TracebackType | None:
+    """The same traceback without the frames of torch, openipu and its front ends: it ends at the user's line."""
+    kept = []
+    while trace is not None:
+        if not _judge_file(trace.tb_frame.f_code.co_filename):
+            kept.append(trace)
+        trace = trace.tb_next
+    for entry in reversed(kept):
+        trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return trace
 
 
 def quote_line(line: SourceLine) -> str:
@@ -58,6 +66,7 @@ def quote_line(line: SourceLine) -> str:
     return f"\n  at {line}" + (f": {text}" if text else "")
 
 
+@functools.lru_cache(maxsize=4096)  # generated code has file names without end
 def _judge_file(file: str) -> bool:
     return file.startswith((*_internal_prefixes, *_generated_names)) or file in _internal_files
 

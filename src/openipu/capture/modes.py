@@ -93,6 +93,7 @@ class IpuMode(TorchFunctionMode):
             torch.ctc_loss: self._compute_ctc_loss,
             _T.get_device: self._number_device,
             _T.new_tensor: self._copy_data,
+            torch.norm: self._compute_norm,
             torch.normal: self._draw_normal,
             **dict.fromkeys(RECURRENT_FUNCTIONS, call_recurrent),
             **dict.fromkeys(_FACTORIES, self._make),
@@ -194,6 +195,10 @@ class IpuMode(TorchFunctionMode):
         dtype = keywords.get("dtype") or owner.dtype
         constant = self._lift(torch.tensor(data, dtype=dtype, device=CPU))
         return constant.requires_grad_() if keywords.get("requires_grad") else constant
+
+    def _compute_norm(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        """With the mode off: for a device that it does not know, torch takes a deprecated way, and warns."""
+        return _call(func, args, keywords)
 
     def _draw_normal(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         given = (*args[:2], keywords.get("mean"), keywords.get("std"))

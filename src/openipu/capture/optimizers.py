@@ -133,8 +133,8 @@ def compute_hyper_parameters(
         )
     values: dict[str, float] = {}
     for index, (group, entries) in enumerate(zip(spec.groups, settings, strict=True)):
-        changed = group.flags ^ _read_flags(spec.kind, entries, frozenset())
-        changed -= {name for name in group.flags if name in _VALUE_FLAGS}  # a compiled value may well be neutral
+        compiled_in = frozenset(name for name in group.flags if name in _VALUE_FLAGS)  # these may well be neutral now
+        changed = group.flags ^ _read_flags(spec.kind, entries, compiled_in)
         if changed:
             raise OptionError(
                 f"Group {index} of the optimizer was compiled {_list_flags(group.flags)} and now has "

@@ -7,8 +7,8 @@ are never read; the model is left as it was, whatever forward raises.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -21,10 +21,11 @@ from openipu.capture.losses import choose_loss, describe_untrained
 from openipu.capture.modes import IpuMode
 from openipu.capture.notes import NoteKeeper
 from openipu.capture.optimizers import LOSS_SCALING, list_hyper_parameters
-from openipu.capture.recorder import META, Recorder
+from openipu.capture.recorder import META, Recorder, SavedValue
 from openipu.capture.results import Result, Trace, collect_results
 from openipu.capture.streams import check_streams
 from openipu.capture.torch_private import (
+    keep_saved_values,
     pose_as_compiling,
     provide_ipu_device_module,
     relax_checkpoint_checks,
@@ -56,7 +57,8 @@ _WRITTEN_KINDS = {
     InputKind.INPUT: OutputKind.INPUT,
     InputKind.PARAMETER: OutputKind.PARAMETER,
 }
-_capture_lock = threading.Lock()
+_capture_lock = threading.RLock()
+_own = threading.local()  # captures of this thread that are not over
 
 
 def capture_program(
@@ -69,14 +71,31 @@ def capture_program(
     name: str,
 ) -> Program:
     """Run forward once on meta tensors that claim to live on "ipu:0", and record what it does."""
-    if is_capturing():
-        raise CaptureError("A model cannot be compiled inside the forward of another: call it as a plain module there.")
+    if is_capturing() or getattr(_own, "capturing", False):  # a host function may run in between
+        raise CaptureError(
+            "A model cannot be compiled inside the forward of another: call it as a plain module there, or compile it "
+            "before."
+        )
     root = _find_module(model)
     _check_training(root, training, optimizer)
     # The model and some flags of torch are changed for the while: one capture at a time, whatever thread it is in.
     # Tensors made in inference mode could not be differentiated.
-    with _capture_lock, pause_collection(), torch.inference_mode(False):
-        return _capture(model, root, tuple(args), kwargs, optimizer if training else None, name)
+    with hold_models(), pause_collection(), torch.inference_mode(False):
+        _own.capturing = True
+        try:
+            return _capture(model, root, tuple(args), kwargs, optimizer if training else None, name)
+        finally:
+            _own.capturing = False
+
+
+@contextmanager
+def hold_models() -> Iterator[None]:
+    """While this lasts, no other thread captures: every model holds its own tensors.
+
+    Take it before any lock that forward might ask for, such as the one of an executor whose weights forward reads.
+    """
+    with _capture_lock:
+        yield
 
 
 def _capture(
@@ -198,6 +217,8 @@ def _trace(
         set_active(capture)
         stack.enter_context(capture.recorder)
         stack.enter_context(IpuMode(capture, twins.by_id))
+        if training:
+            stack.enter_context(keep_saved_values(lambda tensor: capture.recorder.save(tensor), _read_saved))
         output = model(*arguments.args, **arguments.kwargs)
         if not training:
             return Trace(output, None, {})
@@ -212,6 +233,11 @@ def _trace(
             seed = seed * scale.to(loss.dtype)
         gradients = run_backward(loss, seed, list(leaves.values()))
         return Trace(output, loss, dict(zip(leaves, gradients, strict=True)))
+
+
+def _read_saved(saved: SavedValue) -> torch.Tensor:
+    """What backward reads: where forward wrote over it in place, the value from before."""
+    return saved.tensor if saved.held is None else saved.held
 
 
 def _build_graph(recorder: Recorder, inputs: list[GraphInput], results: list[Result]) -> Graph:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from torch.utils import _pytree as pytree
 
 from openipu.capture import failures
 from openipu.capture.formats import find_device_dtype, narrow_arguments
+from openipu.capture.functional_forms import BATCH_NORM
+from openipu.capture.held_values import HOLD, find_dense_strides
 from openipu.capture.lines import find_user_line, quote_line
 from openipu.capture.pointwise import make_pointwise_result
 from openipu.capture.substitutes import make_ctc_results
@@ -39,6 +42,14 @@ _MOST_ZEROS = 1 << 22  # elements that may be made to hear what eager PyTorch sa
 _CTC = (aten._ctc_loss.default, aten._ctc_loss.Tensor)
 
 
+@dataclass(eq=False, slots=True)
+class SavedValue:
+    """A tensor that autograd keeps for backward."""
+
+    tensor: torch.Tensor
+    held: torch.Tensor | None = None  # its value before the first write that came later
+
+
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """One recording."""
 
@@ -52,6 +63,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._by_storage: dict[int, list[tuple[torch.Tensor, fx.Node]]] = {}
         self._scalars: dict[tuple[int, int], torch.Tensor] = {}  # by id and version
         self._last_placeholder: fx.Node | None = None
+        self._saved: dict[int, list[SavedValue]] = {}  # by storage: what no write has reached yet
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -128,6 +140,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self.lift_constant(func(*args, **{**kwargs, "device": CPU}))
         args, kwargs = self._replace_host_tensors(func, args, kwargs, tensors)
         func, args = _show_batch_norm_mutation(func, args)
+        if torch.Tag.inplace_view in func.tags:
+            self._keep_geometry(args[0])
+        elif func._schema.is_mutable and func is not BATCH_NORM:  # whose backward reads no statistics that it wrote
+            self._hold_saved(find_written(func, args, kwargs))
         return self._record(func, args, kwargs, _run_on_meta(func, args, kwargs))
 
     def _replace_host_tensors(
@@ -173,6 +189,30 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._kept.append(tensor)
         self._by_storage.setdefault(storage_key(tensor), []).append((tensor, node))
         node.meta["val"] = tensor
+
+    def save(self, tensor: torch.Tensor) -> SavedValue:
+        """For backward: the value that the tensor has now, whatever is written to its memory later."""
+        with bypass_function_modes():
+            saved = SavedValue(tensor)
+            self._saved.setdefault(storage_key(tensor), []).append(saved)
+            self._kept.append(tensor)
+        return saved
+
+    def _hold_saved(self, written: list[torch.Tensor]) -> None:
+        """Memory is about to be written: record what backward will read of it."""
+        for tensor in written:
+            for saved in self._saved.pop(storage_key(tensor), ()):
+                strides = list(find_dense_strides(saved.tensor))
+                saved.held = self._record(HOLD, (saved.tensor, strides), {}, HOLD(saved.tensor, strides))
+
+    def _keep_geometry(self, tensor: torch.Tensor) -> None:
+        """The tensor is about to show its memory otherwise: what was recorded before goes on showing it as it did."""
+        with pause_recording():
+            shown = tensor.detach()
+        for _, node in self._by_storage.get(storage_key(tensor), ()):
+            if node.meta["val"] is tensor:
+                node.meta["val"] = shown
+                self._kept.append(shown)
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):

@@ -16,19 +16,13 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from openipu.capture.functional_forms import BATCH_NORM, complete_arguments, find_functional_form
+from openipu.capture.held_values import has_layout
 from openipu.capture.recorder import META, find_written
 from openipu.capture.torch_private import OpOverload, storage_key
 from openipu.graph import NOTE
 
 aten = torch.ops.aten
-
-_FUNCTIONAL_FORMS: dict[Any, Any] = {
-    aten.bernoulli_.float: aten.bernoulli.p,
-    aten.normal_.default: aten.normal_functional.default,
-    aten.pow_.Scalar: aten.pow.Tensor_Scalar,
-    aten.pow_.Tensor: aten.pow.Tensor_Tensor,
-}
-_BATCH_NORM = aten._native_batch_norm_legit.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,6 @@ class _FunctionalForm:
 
     operation: Any
     value: torch.Tensor  # what it returns: of a wider dtype than what was written, it must be rounded
-    added_arguments: tuple[Any, ...]  # defaults that only the in-place op has
     source_is_value: bool  # a copy that needs no op at all
 
 
@@ -70,7 +63,7 @@ def rewrite_mutations(graph: fx.Graph, results: tuple[fx.Node, ...]) -> Rewritte
     owned = {storage_key(node.meta["val"]) for node in nodes if node.op == "placeholder"}
     forms: dict[fx.Node, _FunctionalForm] = {}
     for node in nodes:
-        if _is_mutable(node) and node.target is not _BATCH_NORM:
+        if _is_mutable(node) and node.target is not BATCH_NORM:
             form = _plan_functional_form(node, owned)
             if form is None:
                 return None
@@ -86,7 +79,7 @@ def rewrite_mutations(graph: fx.Graph, results: tuple[fx.Node, ...]) -> Rewritte
         if any(source in owners for source in node.all_input_nodes):
             node.args = fx.map_arg(node.args, read_latest)
             node.kwargs = fx.map_arg(node.kwargs, read_latest)
-        if node.target is _BATCH_NORM:
+        if node.target is BATCH_NORM:
             _rewrite_batch_norm(graph, node, [owners[target] for target in targets])
         elif targets:
             owners[targets[0]].latest = _rewrite_node(graph, node, forms[node])
@@ -147,8 +140,8 @@ def _rewrite_node(graph: fx.Graph, node: fx.Node, form: _FunctionalForm) -> fx.N
         source = node.args[1]
         assert isinstance(source, fx.Node)
         return source
+    node.args = complete_arguments(node, form.operation)
     node.target = form.operation
-    node.args = (*node.args, *form.added_arguments)
     if form.value.dtype == node.meta["val"].dtype:
         return node
     with graph.inserting_after(node):
@@ -176,31 +169,17 @@ def _rewrite_batch_norm(graph: fx.Graph, node: fx.Node, written: list[_Memory]) 
 
 
 def _plan_functional_form(node: fx.Node, owned: set[int]) -> _FunctionalForm | None:
-    operation = _find_functional_form(node.target)
+    operation = find_functional_form(node.target)
     if operation is None:
         return None
-    completed = _complete_arguments(node, operation)
+    completed = complete_arguments(node, operation)
     args, kwargs = pytree.tree_map_only(fx.Node, lambda argument: argument.meta["val"], (completed, dict(node.kwargs)))
     target = node.meta["val"]
     with torch.no_grad():
         value = operation(*args, **kwargs)
-    if not isinstance(value, torch.Tensor) or value.shape != target.shape or value.stride() != target.stride():
+    if not isinstance(value, torch.Tensor) or value.shape != target.shape or not has_layout(value, target):
         return None
-    return _FunctionalForm(operation, value, completed[len(node.args) :], _copies_all(node, owned))
-
-
-def _complete_arguments(node: fx.Node, operation: Any) -> tuple[Any, ...]:
-    """Add what the in-place op has a default for and the functional one has not: dispatch leaves defaults out."""
-    args = list(node.args)
-    wanted = operation._schema.arguments
-    for position, argument in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
-        if position >= len(wanted) or argument.kwarg_only or argument.name in node.kwargs:
-            break
-        if position >= len(args):
-            if wanted[position].has_default_value():
-                break
-            args.append(argument.default_value)
-    return tuple(args)
+    return _FunctionalForm(operation, value, _copies_all(node, owned))
 
 
 def _copies_all(node: fx.Node, owned: set[int]) -> bool:
@@ -208,25 +187,8 @@ def _copies_all(node: fx.Node, owned: set[int]) -> bool:
     if node.target is not aten.copy_.default or not isinstance(node.args[1], fx.Node):
         return False
     target, source = node.meta["val"], node.args[1].meta["val"]
-    same = (target.shape, target.stride(), target.dtype) == (source.shape, source.stride(), source.dtype)
+    same = (target.shape, target.dtype) == (source.shape, source.dtype) and has_layout(target, source)
     return same and storage_key(source) not in owned
-
-
-def _find_functional_form(operation: Any) -> Any:
-    """`add_` -> `add`: the same name without the underscore, the same overload, the same arguments."""
-    if operation in _FUNCTIONAL_FORMS:
-        return _FUNCTIONAL_FORMS[operation]
-    namespace, _, name = operation._schema.name.partition("::")
-    if namespace != "aten" or not name.endswith("_") or name.endswith("__"):
-        return None
-    overload = getattr(getattr(aten, name[:-1], None), operation._overloadname, None)
-    if overload is None or overload._schema.is_mutable:
-        return None
-    return overload if _list_parameters(overload) == _list_parameters(operation) else None
-
-
-def _list_parameters(operation: Any) -> list[tuple[str, str]]:
-    return [(argument.name, str(argument.type)) for argument in operation._schema.arguments]
 
 
 def _is_mutable(node: fx.Node) -> bool:

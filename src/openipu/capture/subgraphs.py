@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from openipu.capture.active import ActiveCapture, find_active
-from openipu.capture.calls import call_in_graph
+from openipu.capture.calls import call_in_graph, refuse_lost_gradient
 from openipu.capture.failures import locate
 from openipu.capture.functional import finish_graph, make_functional
 from openipu.capture.recorder import Recorder
@@ -55,6 +55,7 @@ def capture_loop(count: int, body: Body, inputs: Sequence[torch.Tensor]) -> list
         raise CaptureError(locate("A loop needs at least one tensor to carry from pass to pass: pass it as an input."))
     captured = _capture_body(body, inputs, "The body of a loop")
     _check_alike(inputs, captured.results, "What the body of a loop returns", "what it takes")
+    refuse_lost_gradient("A loop of the device", [*inputs, *captured.outer])
     call = LoopCall("for_loop", captured.graph, count, len(inputs))
     return call_in_graph(call, [*inputs, *captured.outer], captured.results)
 
@@ -76,6 +77,7 @@ def capture_branches(
     _check_alike(chosen.results, otherwise.results, "What one branch returns", "what the other does")
     call = BranchCall("cond", chosen.graph, otherwise.graph)
     inputs = [condition, *then_inputs, *chosen.outer, *else_inputs, *otherwise.outer]
+    refuse_lost_gradient("A branch of the device", inputs)
     return call_in_graph(call, inputs, chosen.results)
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "OpOverload",
     "TorchDispatchMode",
     "bypass_function_modes",
+    "keep_saved_values",
     "make_graph_module",
     "pause_recording",
     "pose_as_compiling",
@@ -49,6 +50,39 @@ def bypass_function_modes() -> AbstractContextManager[None]:
 def pause_recording() -> AbstractContextManager[None]:
     """Inside, ops run without being dispatched to any mode."""
     return cast("AbstractContextManager[None]", _disable_current_modes())
+
+
+@contextmanager
+def keep_saved_values(pack: Callable[[torch.Tensor], Any], unpack: Callable[[Any], torch.Tensor]) -> Iterator[None]:
+    """Inside, what autograd saves for backward goes through `pack`, and comes back from `unpack`.
+
+    Autograd then leaves it to these whether a saved tensor may have been written since. The transforms of `torch.func`
+    refuse to run beside such hooks: around them, they come off.
+    """
+    graph: Any = torch.autograd.graph
+    disable = graph.disable_saved_tensors_hooks
+    depth = 0
+
+    @contextmanager
+    def step_aside(message: str) -> Iterator[None]:
+        nonlocal depth
+        if depth == 0:
+            torch._C._autograd._pop_saved_tensors_default_hooks()
+        depth += 1
+        try:
+            with disable(message):
+                yield
+        finally:
+            depth -= 1
+            if depth == 0:
+                torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+    graph.disable_saved_tensors_hooks = step_aside
+    try:
+        with graph.saved_tensors_hooks(pack, unpack):
+            yield
+    finally:
+        graph.disable_saved_tensors_hooks = disable
 
 
 def make_graph_module(graph: fx.Graph) -> fx.GraphModule:

@@ -25,8 +25,9 @@ from openipu.graph import SourceLine
 class _WatchedTensors(dict[str, Any]):
     """A module's parameters or buffers while capturing: remembers which line last changed an entry."""
 
-    def __init__(self, entries: dict[str, Any]) -> None:
+    def __init__(self, entries: dict[str, Any], original: dict[str, Any]) -> None:
         super().__init__(entries)
+        self.original = original  # the module's own, for other threads
         self.changed_at: dict[str, SourceLine | None] = {}
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -105,7 +106,7 @@ class ModelTwins:
 
     def _swap(self, module: nn.Module, prefix: str, attribute: str, original: dict[str, Any]) -> None:
         entries = {key: None if value is None else self.by_id[id(value)] for key, value in original.items()}
-        swap = _Swap(module, prefix, attribute, original, _WatchedTensors(entries))
+        swap = _Swap(module, prefix, attribute, original, _WatchedTensors(entries, original))
         self._swaps.append(swap)
         module.__dict__[attribute] = swap.watched
 
@@ -136,6 +137,20 @@ class ModelTwins:
                             line,
                         )
                     )
+
+
+def list_tensors(model: nn.Module, attribute: str) -> dict[str, torch.Tensor]:
+    """A model's own "_parameters" or "_buffers" by name, each tensor once, even while another thread captures it."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for prefix, module in model.named_modules():
+        entries = getattr(module, attribute)
+        own = entries.original if isinstance(entries, _WatchedTensors) else entries
+        for key, tensor in own.items():
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                found[f"{prefix}.{key}" if prefix else key] = tensor
+    return found
 
 
 def make_twin(tensor: torch.Tensor) -> torch.Tensor:

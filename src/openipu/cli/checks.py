@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -12,18 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+import openipu_startup
 from openipu import __version__
+from openipu.cli.cores import Cores, count_cores
 from openipu.cli.front_ends import probe_front_ends
 from openipu.errors import OpenIpuError
+from openipu.extras import suggest_install
 from openipu.machine import DEFAULT_SYSTEM, SYSTEM_VARIABLE, resolve_system
 from openipu.store import DIRECTORY_VARIABLE, choose_directory, explain_exposure
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_TORCH = (2, 13)
-OPTIONAL_PACKAGES = {
-    "transformers": "models of the examples; pip install 'openipu[hf]'",
-    "lightning": "only for your own Lightning scripts",
-    "scikit-learn": "data of the examples; pip install scikit-learn",
+OPTIONAL_PACKAGES = {  # distribution -> module
+    "transformers": "transformers",
+    "lightning": "lightning",
+    "scikit-learn": "sklearn",
 }
 CACHE_VARIABLE = DIRECTORY_VARIABLE
 
@@ -33,6 +37,7 @@ class State(StrEnum):
 
     GOOD = "good"
     ABSENT = "absent"  # optional
+    DOUBTFUL = "doubtful"  # works, but slower or less than it could
     BROKEN = "broken"  # essential
 
 
@@ -48,10 +53,10 @@ class Check:
 
 def run_checks() -> tuple[Check, ...]:
     """All checks, in the order of a reader's interest."""
-    checks = [check_python(), check_torch()]
+    checks = [check_python(), check_torch(), check_startup()]  # the last one before a front end repairs it
     checks += check_front_ends()
-    checks += [check_system(), check_compiler(), check_cache()]
-    checks += [check_package(name, purpose) for name, purpose in OPTIONAL_PACKAGES.items()]
+    checks += [check_system(), check_threads(), check_compiler(), check_cache()]
+    checks += [check_package(name, module, _suggest_package(name)) for name, module in OPTIONAL_PACKAGES.items()]
     return tuple(checks)
 
 
@@ -75,11 +80,21 @@ def check_torch(find_version: Callable[[str], str] = importlib.metadata.version)
     return Check("torch", State.GOOD, version)
 
 
+def check_startup() -> Check:
+    """Without it, programs of Lightning in plain Python must import `lightning_graphcore` themselves."""
+    if openipu_startup.is_installed():
+        return Check("start-up hook", State.GOOD, "IPUs are added to packages that programs import")
+    finding = "not there: plain Python and worker processes do not know the IPUs of Lightning"
+    return Check("start-up hook", State.DOUBTFUL, finding, "install openipu with pip, not by PYTHONPATH")
+
+
 def check_front_ends() -> list[Check]:
     checks = []
     for front_end in probe_front_ends():
         if front_end.works:
-            checks.append(Check(front_end.module, State.GOOD, f"{front_end.title}: {front_end.detail}"))
+            checks.append(Check(front_end.module, State.GOOD, front_end.detail))
+        elif front_end.install:
+            checks.append(Check(front_end.module, State.ABSENT, front_end.detail, front_end.install))
         else:
             remedy = "reinstall openipu; if that changes nothing, report this line"
             checks.append(Check(front_end.module, State.BROKEN, front_end.detail, remedy))
@@ -126,12 +141,41 @@ def check_cache() -> Check:
     return Check("cache", State.GOOD, f"{directory} is writable")
 
 
-def check_package(name: str, purpose: str) -> Check:
+def check_threads(threads: int | None = None, cores: Cores | None = None) -> Check:
+    """Operators share their work among threads that wait for each other: one that finds no core delays them all."""
+    threads = _count_threads() if threads is None else threads
+    cores = count_cores() if cores is None else cores
+    finding = f"{threads} of PyTorch, {cores.allowed} cores, about {cores.free} of them free (load {cores.load:.1f})"
+    useful = max(1, cores.free)
+    if threads <= useful:
+        return Check("threads", State.GOOD, finding)
+    return Check("threads", State.DOUBTFUL, finding, f"set OMP_NUM_THREADS={useful}, or wait until other programs end")
+
+
+def check_package(name: str, module: str, remedy: str) -> Check:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Check(name, State.ABSENT, "not installed, optional", purpose)
+        return Check(name, State.ABSENT, "not installed, optional", remedy)
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a package that is there and broken: its own words say why
+        return Check(name, State.DOUBTFUL, f"{version} does not import: {type(error).__name__}: {error}", remedy)
     return Check(name, State.GOOD, version)
+
+
+def _count_threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def _suggest_package(name: str) -> str:
+    if name == "transformers":
+        return f"models of the examples; {suggest_install('hf')}"
+    if name == "lightning":
+        return f"only for your own Lightning scripts; {suggest_install('lightning')}"
+    return f"data of the examples; pip install {name}"
 
 
 def _join(version: tuple[int, int]) -> str:

@@ -5,17 +5,38 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-PROVIDED: dict[str, str] = {
-    "poptorch": "PopTorch",
-    "lightning_graphcore": "Lightning for IPU",
-    "optimum.graphcore": "Optimum for IPU",
-    "popdist": "several instances under poprun",
-    "gcipuinfo": "devices, for monitors",
-    "pva": "PopVision analysis library",
-    "libpvti": "trace points of one's own",
-    "popart": "PopART's enumerations",
+from openipu.extras import suggest_install
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """A package with the names of the original.
+
+    names: what `openipu doctor` imports from it, where the package alone loads next to nothing.
+    extra: the extra that installs what it builds on; empty if openipu's own requirements are enough.
+    """
+
+    title: str
+    names: tuple[str, ...] = ()
+    extra: str = ""
+
+
+PROVIDED: dict[str, FrontEnd] = {
+    "poptorch": FrontEnd("PopTorch"),
+    "lightning_graphcore": FrontEnd(
+        "Lightning for IPU", names=("IPUAccelerator", "IPUPrecision", "IPUStrategy"), extra="lightning"
+    ),
+    "optimum.graphcore": FrontEnd(
+        "Optimum for IPU",
+        names=("IPUConfig", "IPUSeq2SeqTrainer", "IPUTrainer", "IPUTrainingArguments", "pipeline", "to_pipelined"),
+        extra="hf",
+    ),
+    "popdist": FrontEnd("several instances under poprun"),
+    "gcipuinfo": FrontEnd("devices, for monitors"),
+    "pva": FrontEnd("PopVision analysis library"),
+    "libpvti": FrontEnd("trace points of one's own"),
+    "popart": FrontEnd("PopART's enumerations"),
 }
-WAITING = ("lightning_graphcore",)  # imported before a script: they add themselves to another package when it comes
 PLANNED: dict[str, str] = {
     "popxl": "PopXL",
     "tensorflow.python.ipu": "TensorFlow for IPU",
@@ -24,12 +45,12 @@ PLANNED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FrontEndState:
-    """Does a front end import here?"""
+    """Does a front end import here? If not, `install` is the command that helps, where one does."""
 
     module: str
-    title: str
     works: bool
     detail: str
+    install: str = ""
 
 
 def find_planned(missing: str) -> str | None:
@@ -40,23 +61,26 @@ def find_planned(missing: str) -> str | None:
     return None
 
 
-def await_packages() -> None:
-    """Let front ends wait for the packages that they extend: a script may never name them."""
-    for module in WAITING:
-        importlib.import_module(module)
-
-
 def probe_front_ends() -> tuple[FrontEndState, ...]:
-    """Import every front end that should be there."""
-    return tuple(_probe(module, title) for module, title in PROVIDED.items())
+    """Import every front end that should be there, and the names by which it is used."""
+    return tuple(_probe(module, front_end) for module, front_end in PROVIDED.items())
 
 
-def _probe(module: str, title: str) -> FrontEndState:
+def _probe(module: str, front_end: FrontEnd) -> FrontEndState:
     try:
         loaded = importlib.import_module(module)
+        file = getattr(loaded, "__file__", None)
+        if file is None:  # a directory of that name without the package in it
+            return FrontEndState(module, False, f"a package without contents: {list(loaded.__path__)}")
+        for name in front_end.names:
+            getattr(loaded, name)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if front_end.extra and not f"{missing}.".startswith(f"{module}."):  # `optimum` itself belongs to the extra
+            missing = missing.partition(".")[0]
+            detail = f"{front_end.title}: needs {missing}, which is not installed"
+            return FrontEndState(module, False, detail, suggest_install(front_end.extra))
+        return FrontEndState(module, False, f"{type(error).__name__}: {error}")
     except Exception as error:  # whatever breaks the import is what the user must see
-        return FrontEndState(module, title, False, f"{type(error).__name__}: {error}")
-    file = getattr(loaded, "__file__", None)
-    if file is None:  # a directory of that name without the package in it
-        return FrontEndState(module, title, False, f"a package without contents: {list(loaded.__path__)}")
-    return FrontEndState(module, title, True, file)
+        return FrontEndState(module, False, f"{type(error).__name__}: {error}")
+    return FrontEndState(module, True, f"{front_end.title}: {file}")

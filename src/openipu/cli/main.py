@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import traceback
 from collections.abc import Sequence
+from types import TracebackType
 
 from openipu import __version__
 from openipu.cli import commands
-from openipu.errors import OpenIpuError
-
-DEBUG_VARIABLE = "OPENIPU_DEBUG"
+from openipu.cli.parser import Parser
+from openipu.cli.terminal import drop_closed_streams, write_message
+from openipu.errors import OpenIpuError, is_debugging
 
 _EPILOG = """\
 examples
@@ -26,6 +26,7 @@ examples
 
 The machine is --system, else the environment variable OPENIPU_SYSTEM, else bow-2000. It is a name that
 `openipu systems` lists, or a TOML file of your own. All cycles, bytes and rates are modelled: no IPU is used.
+
 Exit codes: 0 done, 1 the check asked for failed, 2 wrong usage or an error that the message explains.
 """
 
@@ -41,28 +42,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if arguments.command == "run":
         arguments.script = script
-    debug = arguments.debug or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+    debug = arguments.debug or is_debugging()
+    show = sys.excepthook
     try:
-        return int(arguments.execute(arguments))
+        return _execute(arguments, debug)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has left: not an error
+        drop_closed_streams()
+        return 0
+    except KeyboardInterrupt:
+        if sys.excepthook is show and not debug:  # not that of a script, which is shown as plain Python shows it
+            sys.excepthook = _show_nothing
+        raise  # the interpreter ends by the signal, as a shell expects
+
+
+def _execute(arguments: argparse.Namespace, debug: bool) -> int:
+    try:
+        code = int(arguments.execute(arguments))
     except OpenIpuError as error:
         if debug:
             traceback.print_exc()
-        sys.stderr.write(f"openipu {arguments.command}: {error}\n")
-        return 2
-    except BrokenPipeError:
-        # The reader of our output, such as `head`, has left: not an error. Keeps Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        write_message(f"openipu {arguments.command}: {error}")
+        code = 2
+    sys.stdout.flush()  # a reader that has left is noticed here, not when Python ends
+    return code
+
+
+def _show_nothing(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Whoever pressed Ctrl-C knows what happened."""
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands. Each command adds its own options, in its own module."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="openipu",
         description="Run, test, profile and plan IPU programs on any machine: no IPU, no SDK. Unofficial.",
         epilog=_EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"openipu {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error, not only its message")

@@ -10,14 +10,36 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from openipu.cli.terminal import make_table, open_console
-from openipu.explore.levers import Advice
+from openipu.cli.rows import Column, print_rows
+from openipu.cli.terminal import open_console, shorten_place
+from openipu.explore.levers import Advice, LeverKind, Limit, describe_untried
 from openipu.explore.levers.texts import format_change
+from openipu.jobs import PlanningJob
 from openipu.machine import System
 from openipu.plan import Plan
+from openipu.report import build_profile, write_html, write_profile
 from openipu.report.units import format_bytes, format_cycles, format_rate, format_seconds, format_share
 
 _CULPRITS = 6  # tensors named for a job that does not fit
+_COLUMNS = (
+    Column("job", words=True),
+    Column("fits", figures=False),
+    Column("peak tile\nKiB"),
+    Column("cycles/\nmicro-batch"),
+    Column("time/call"),
+    Column("samples/s"),
+    Column("guessed\nops", spare=1),  # said below in words
+    Column("planned in", spare=2),
+)
+_CULPRIT_COLUMNS = (Column(""), Column("", words=True))
+_LEVER_COLUMNS = (
+    Column("", words=True),
+    Column("fits", figures=False),
+    Column("peak tile\nKiB"),
+    Column("saved\non it"),
+    Column("IPU cycles/\nsample"),
+    Column("time/\nsample"),
+)
 
 
 @dataclass(eq=False)
@@ -26,6 +48,7 @@ class Planned:
 
     target: str
     name: str
+    job: PlanningJob
     plan: Plan
     seconds: float  # capture and planning
     report: Path | None = None
@@ -58,28 +81,33 @@ def describe_planned(entry: Planned) -> dict[str, Any]:
     }
 
 
+def write_report(plan: Plan, directory: Path) -> Path:
+    """profile.pop and report.html of a plan, in a directory of its own. The page comes back."""
+    profile = build_profile(plan)
+    write_profile(profile, directory)
+    return write_html(profile, directory / "report.html")
+
+
 def print_planned(planned: Sequence[Planned], system: System) -> None:
     console = open_console()
     console.print(f"[bold]{escape(system.name)}[/]  {escape(system.description)}; modelled, cycles of one replica\n")
-    table = make_table()
-    table.add_column("job", no_wrap=True)
-    table.add_column("fits", no_wrap=True)
-    for heading in ("peak tile KiB", "cycles/micro-batch", "time/call", "samples/s", "guessed ops", "planned in"):
-        table.add_column(heading, justify="right")
+    rows = []
     for entry in planned:
         fit, timing = entry.plan.fit, entry.plan.timing
         colour = "green" if fit.fits else "red"
-        table.add_row(
-            f"[bold]{escape(entry.name)}[/]",
-            f"[{colour}]{'yes' if fit.fits else 'no'}[/]",
-            f"{fit.peak_bytes / 1024:.0f} of {fit.limit_bytes / 1024:.0f}",
-            format_cycles(timing.micro_cycles),
-            format_seconds(timing.call_seconds),
-            format_rate(timing.samples_per_second),
-            str(sum(entry.plan.guessed_ops.values())),
-            format_seconds(entry.seconds),
+        rows.append(
+            (
+                f"[bold]{escape(entry.name)}[/]",
+                f"[{colour}]{'yes' if fit.fits else 'no'}[/]",
+                f"{fit.peak_bytes / 1024:.0f} of {fit.limit_bytes / 1024:.0f}",
+                format_cycles(timing.micro_cycles),
+                format_seconds(timing.call_seconds),
+                format_rate(timing.samples_per_second),
+                str(sum(entry.plan.guessed_ops.values())),
+                format_seconds(entry.seconds),
+            )
         )
-    console.print(table)
+    print_rows(console, _COLUMNS, rows)
     for entry in planned:
         _print_reasons(console, entry)
     for entry in planned:
@@ -105,41 +133,50 @@ def _print_reasons(console: Console, entry: Planned) -> None:
         f"{format_bytes(fit.bytes_over_worst_tile)} over. The largest tensors there:"
     )
     for culprit in fit.culprits[:_CULPRITS]:
-        place = culprit.line or ("" if culprit.module in culprit.name else culprit.module)
-        console.print(
-            f"  {format_bytes(culprit.bytes_on_tile):>10}  {escape(culprit.name)} ({escape(culprit.kind)}, "
-            f"{format_bytes(culprit.bytes_total)} in all)  [dim]{escape(str(place))}[/]",
-            soft_wrap=True,
-        )
+        place = str(culprit.line or ("" if culprit.module in culprit.name else culprit.module))
+        told = f"{escape(culprit.name)} ({escape(culprit.kind)}, {format_bytes(culprit.bytes_total)} in all)"
+        size = f"{format_bytes(culprit.bytes_on_tile):>10}"
+        print_rows(console, _CULPRIT_COLUMNS, [(size, f"{told}  [dim]{escape(shorten_place(place))}[/]")])
     if entry.advice is None:
-        console.print("  Try a smaller micro-batch, half precision, or a lower available-memory proportion.")
+        console.print("Try a smaller micro-batch, half precision, or a lower available-memory proportion.")
     else:
         _print_advice(console, entry.advice)
 
 
 def _print_advice(console: Console, advice: Advice) -> None:
     """What each lever saves and costs, the best first, and the line that makes it fit."""
-    table = make_table("\n  planned again with")
-    table.add_column("")
-    table.add_column("fits")
-    for heading in ("peak tile KiB", "saved on it", "IPU cycles/sample", "time/sample"):
-        table.add_column(heading, justify="right")
+    rows = []
     for lever in advice.levers:
         saved = lever.saved_tile_bytes
-        table.add_row(
-            f"  {escape(lever.title)}",
-            "[green]yes[/]" if lever.fits else "[red]no[/]",
-            f"{lever.plan.fit.peak_bytes / 1024:.0f}",
-            f"{'-' if saved < 0 else ''}{format_bytes(abs(saved))}",
-            f"{'+' if lever.paid_cycles >= 0 else '-'}{format_cycles(abs(lever.paid_cycles))}",
-            format_change(lever.slowdown),
+        rows.append(
+            (
+                escape(lever.title),
+                "[green]yes[/]" if lever.fits else "[red]no[/]",
+                f"{lever.plan.fit.peak_bytes / 1024:.0f}",
+                f"{'-' if saved < 0 else ''}{format_bytes(abs(saved))}",
+                f"{'+' if lever.paid_cycles >= 0 else '-'}{format_cycles(abs(lever.paid_cycles))}",
+                format_change(lever.slowdown),
+            )
         )
-    console.print(table)
+    if rows:
+        print_rows(console, _LEVER_COLUMNS, rows, "\nplanned again with")
     if not advice.complete:
-        console.print(f"  [dim]time was up after {format_seconds(advice.seconds)}; --advice-seconds gives more[/]")
+        console.print(f"[yellow]{escape(describe_untried(advice))}[/] {_say_more(advice)}")
     if advice.best is None:
-        console.print("  None of them makes it fit. Choose a larger system, or a smaller model.")
+        further = "`openipu auto` looks further for a split over IPUs; else choose" if _has_split(advice) else "Choose"
+        console.print(f"Nothing that was planned makes it fit. {further} a larger system, or a smaller model.")
         return
-    console.print(f"\n  It fits with {escape(advice.best.title)}:")
+    console.print(f"\nIt fits with {escape(advice.best.title)}:")
     for front_end, line in advice.words.items():
-        console.print(f"    {front_end + ':':<20}{escape(line)}", soft_wrap=True)
+        console.print(f"  {front_end + ':':<20}{escape(line)}", soft_wrap=True)
+
+
+def _has_split(advice: Advice) -> bool:
+    return any(setting.kind is LeverKind.MORE_IPUS for lever in advice.levers for setting in lever.settings)
+
+
+def _say_more(advice: Advice) -> str:
+    """The option that gives the search more room."""
+    if advice.stopped_by is None:
+        return ""
+    return "--advice-seconds gives more time." if advice.stopped_by is Limit.TIME else "--advice-plans allows more."

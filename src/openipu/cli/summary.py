@@ -5,36 +5,38 @@ In: the session's log. Out: text on standard error and, where a profile was aske
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from openipu.cli.terminal import open_console
+from openipu.cli.terminal import open_console, shorten_place
 from openipu.errors import OpenIpuError
-from openipu.report import Profile, Summary, build_profile, summarise, write_html
-from openipu.report.units import format_bytes, format_cycles, format_rate, format_seconds, format_share
+from openipu.report import read_profile, write_html
+from openipu.report.summary import KIND_ORDER
+from openipu.report.units import format_bytes, format_bytes_of, format_cycles, format_rate, format_seconds, format_share
 from openipu.session_log import CompiledProgram, SessionLog
 
 REPORT_NAME = "report.html"
 TRACE_PAGE_NAME = "system.html"
-_CULPRITS = 3
+_SESSION = "openipu.session"  # what every front end compiles with
 
 
-def close_run(log: SessionLog, *, quiet: bool) -> None:
-    """Write the reports and, unless quiet, print one block a program. Never hides how the script itself ended."""
+def close_run(log: SessionLog, *, quiet: bool, failed: bool) -> None:
+    """Write the reports and, unless quiet, print one block a program. Never hides how the script itself ended.
+
+    A script that failed has told why: that it compiled nothing is no news then.
+    """
     console = open_console(stderr=True)
-    if not log.compiled and not quiet:
-        console.print(
-            "openipu: the script compiled no IPU program, so there is nothing to report. "
-            "`openipu doctor` lists the front ends that lead to one."
-        )
-    for compiled in log.compiled:
+    if not log.compiled and not quiet and not failed:
+        hint = "" if _SESSION in sys.modules else " `openipu doctor` lists the front ends that lead to one."
+        console.print(f"openipu: the script compiled no IPU program, so there is nothing to report.{hint}")
+    for compiled, count in log.compiled.items():
         try:
-            profile = build_profile(compiled.plan)
-            report = _write_report(profile, compiled, log)
+            report = _write_report(compiled, log)
             if not quiet:
-                _print_program(console, summarise(profile), report)
+                _print_program(console, compiled, count, report)
         except OpenIpuError as error:
             console.print(f"openipu: no report of {escape(compiled.name)}: {escape(str(error))}", soft_wrap=True)
 
@@ -65,29 +67,31 @@ def close_trace(directory: Path, started: float, *, quiet: bool) -> None:
         console.print(f"  trace: {escape(_shorten(page))}", soft_wrap=True)
 
 
-def _write_report(profile: Profile, compiled: CompiledProgram, log: SessionLog) -> Path | None:
+def _write_report(compiled: CompiledProgram, log: SessionLog) -> Path | None:
     """A front end may have asked for a profile of its own; the HTML is for those who used --profile."""
     if log.profile_root is None or compiled.profile_directory is None:
         return None
+    profile = read_profile(compiled.profile_directory)  # as it was written when the program was compiled
     return write_html(profile, compiled.profile_directory / REPORT_NAME)
 
 
-def _print_program(console: Console, summary: Summary, report: Path | None) -> None:
-    fit, timing = summary.fit, summary.timing
+def _print_program(console: Console, program: CompiledProgram, count: int, report: Path | None) -> None:
+    fit, timing = program.fit, program.timing
+    again = f", compiled {count:,} times" if count > 1 else ""
     console.print(
-        f"\n[bold]openipu[/]  {escape(summary.name)} on {escape(summary.system.name)} [dim](modelled)[/]",
+        f"\n[bold]openipu[/]  {escape(program.name)} on {escape(program.system)}{again} [dim](modelled)[/]",
         soft_wrap=True,
     )
     verdict = "[green]fits[/]" if fit.fits else "[bold red]does not fit[/]"
     console.print(
-        f"  {verdict}: the fullest tile needs {format_bytes(fit.peak_bytes)} of {format_bytes(fit.limit_bytes)}"
+        f"  {verdict}: the fullest tile needs {format_bytes_of(fit.peak_bytes, fit.limit_bytes)}"
         + ("" if fit.fits else f"; {fit.tiles_over:,} tiles are over by {format_bytes(fit.bytes_over)} in all")
     )
     if not fit.fits:
-        for culprit in fit.culprits[:_CULPRITS]:
-            place = culprit.line or ("" if culprit.module in culprit.name else culprit.module)
+        for culprit in fit.culprits:
+            place = shorten_place(str(culprit.line or ("" if culprit.module in culprit.name else culprit.module)))
             console.print(
-                f"    {format_bytes(culprit.bytes_on_tile)} {escape(culprit.name)} [dim]{escape(str(place))}[/]",
+                f"    {format_bytes(culprit.bytes_on_tile)} {escape(culprit.name)} [dim]{escape(place)}[/]",
                 soft_wrap=True,
             )
     seconds = timing.call_cycles / timing.clock_hz
@@ -95,12 +99,18 @@ def _print_program(console: Console, summary: Summary, report: Path | None) -> N
         f"  one call: {format_cycles(timing.call_cycles)} cycles, {format_seconds(seconds)}, "
         f"{format_rate(timing.samples_per_second)} samples/s"
     )
-    shares = ", ".join(f"{entry.name} {format_share(entry.share)}" for entry in summary.kinds)
-    console.print(f"  of it: {shares}; {format_share(summary.guessed_share)} rests on guesses", style="dim")
-    for warning in summary.warnings:
+    cycles = dict(program.cycles_by_kind)
+    whole = sum(cycles.values()) or 1.0
+    shares = ", ".join(f"{kind} {format_share(cycles[kind] / whole)}" for kind in KIND_ORDER if kind in cycles)
+    console.print(f"  of it: {shares}; {format_share(program.guessed_share)} rests on guesses", style="dim")
+    for warning in program.warnings:
         console.print(f"  [yellow]{escape(warning)}[/]", soft_wrap=True)
     if report is not None:
         console.print(f"  report: {escape(_shorten(report))}", soft_wrap=True)
+    elif program.profile_directory is not None:
+        console.print(
+            f"  profile: openipu report {escape(_shorten(program.profile_directory))} shows it", soft_wrap=True
+        )
 
 
 def _shorten(path: Path) -> str:

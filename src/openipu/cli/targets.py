@@ -15,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from openipu.errors import OptionError
+from openipu.cli.near import suggest_file
+from openipu.errors import OptionError, suggest
 from openipu.jobs import PlanningJob, read_job
 
 
@@ -29,14 +30,16 @@ def load_job(target: str) -> PlanningJob:
         raise OptionError(f"{target} names no function. Write {target}:NAME; {_list_functions(module)}.")
     factory = getattr(module, name, None)
     if not callable(factory):
-        raise OptionError(f"{place} has no function {name!r}; {_list_functions(module)}.")
+        raise OptionError(
+            f"{place} has no function {name!r}; {_list_functions(module)}.{suggest(name, _find_functions(module))}"
+        )
     _check_signature(factory, target)
     return read_job(factory(), target, name)
 
 
 def _load_file(path: Path, target: str) -> ModuleType:
     if not path.is_file():
-        raise OptionError(f"{target}: there is no file {path} in {Path.cwd()}. Check the path.")
+        raise OptionError(f"{target}: there is no file {path} in {Path.cwd()}. Check the path.{suggest_file(path)}")
     name = f"openipu_target_{path.stem}"  # a file called like a module of Python must not take its place
     specification = importlib.util.spec_from_file_location(name, path.resolve())
     if specification is None or specification.loader is None:
@@ -81,10 +84,14 @@ def _check_signature(factory: Callable[..., Any], target: str) -> None:
         )
 
 
-def _list_functions(module: ModuleType) -> str:
-    names = [
+def _find_functions(module: ModuleType) -> list[str]:
+    return [
         name
         for name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
     ]
+
+
+def _list_functions(module: ModuleType) -> str:
+    names = _find_functions(module)
     return f"functions there: {', '.join(names)}" if names else "the module defines no public functions"

@@ -17,6 +17,7 @@ from openipu.cli.terminal import make_table, open_console, print_json
 from openipu.errors import OptionError
 from openipu.explore.validation import Score, Summary, Unmodelled, summarise_by_source, summarise_by_topic
 from openipu.explore.validation.score import summarise
+from openipu.saving import save_text
 
 
 def write_document(document: Mapping[str, Any], target: str) -> None:
@@ -25,7 +26,7 @@ def write_document(document: Mapping[str, Any], target: str) -> None:
         print_json(document)
         return
     try:
-        Path(target).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        save_text(Path(target), json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise OptionError(f"Cannot write {target}: {error.strerror}. Choose another path for --json.") from error
 

@@ -10,9 +10,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import openipu
 from openipu.errors import ArchiveError
 from openipu.explore.compare import Grouping, sum_call, sum_peak
+from openipu.files.documents import read_json
+from openipu.files.origin import Origin
+from openipu.files.values import Finite, Text
+from openipu.graph import HOST_ONLY
 from openipu.plan import Plan
 from openipu.report import build_profile
 from openipu.report.atomic import write_aside
@@ -21,7 +27,17 @@ from openipu.report.units import format_share
 GOLDEN_VERSION = 1
 DEFAULT_TOLERANCE = 0.02
 _TERMS = 5  # named in a message
-_NOT_PLANNED = ("tier", "folding", "random_seed")  # options that no plan reads
+_LARGEST = 16 << 20
+
+
+class _Golden(msgspec.Struct, frozen=True):
+    """A golden file. Provenance is compared value by value, whatever it is."""
+
+    version: int
+    provenance: dict[str, Any]
+    figures: dict[str, bool | Finite | Text | None]
+    cycles: dict[str, Finite]
+    peak_bytes: dict[str, Finite]
 
 
 def describe_golden(plan: Plan) -> dict[str, Any]:
@@ -35,7 +51,7 @@ def describe_golden(plan: Plan) -> dict[str, Any]:
             "system": plan.system.name,
             "target": plan.system.target.name,
             "micro_batch": plan.micro_batch,
-            "options": {name: value for name, value in profile.options.items() if name not in _NOT_PLANNED},
+            "options": {name: value for name, value in profile.options.items() if name not in HOST_ONLY},
         },
         "figures": {
             "fits": bool(plan.fit.fits),
@@ -74,13 +90,15 @@ def check_golden(plan: Plan, path: Path, tolerance: float | None = None) -> str:
         if isinstance(expected, bool) or not isinstance(expected, int | float):
             if found != expected:
                 problems.append(f"{name} is {found}, and was {expected}")
+        elif isinstance(found, bool) or not isinstance(found, int | float):
+            problems.append(f"{name} is {found}, and was {expected}")
         elif abs(found - expected) > allowed * abs(expected):
             share = format_share(abs(found - expected) / abs(expected)) if expected else "all"
             direction = "more" if found > expected else "less"
             problems.append(f"{name} is {found:,.6g}, {share} {direction} than {expected:,.6g}")
     if not problems:
         return ""
-    made = golden["provenance"]["openipu"]
+    made = golden["provenance"].get("openipu")
     lines = [f"{plan.name} differs from {path} (openipu {made}) by more than {format_share(allowed)}:"]
     lines += [f"  {problem}" for problem in problems]
     lines += _list_terms("cycles of a call", golden["cycles"], now["cycles"])
@@ -89,25 +107,19 @@ def check_golden(plan: Plan, path: Path, tolerance: float | None = None) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        version = document["version"]
-        if version != GOLDEN_VERSION:
-            raise ArchiveError(
-                f"{path} has version {version}, and this openipu writes {GOLDEN_VERSION}. Write it anew."
-            )
-        if not all(isinstance(document[part], dict) for part in ("provenance", "figures", "cycles", "peak_bytes")):
-            raise ValueError("a part is not what it should be")
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArchiveError(f"{path} is no golden plan ({error}). Write it anew with --update-golden-plans.") from error
-    return dict(document)
+    origin = Origin(f"The golden plan {path}", ArchiveError, "Write it anew with --update-golden-plans.")
+    document = read_json(path, _Golden, origin, _LARGEST)
+    if document.version != GOLDEN_VERSION:
+        raise origin.fail(f"has version {document.version}, and this openipu writes {GOLDEN_VERSION}")
+    return msgspec.structs.asdict(document)
 
 
 def _compare_provenance(golden: dict[str, Any], now: dict[str, Any]) -> str:
     """The version may differ: that is what a golden plan is for."""
     named = [name for name in ("program", "system", "target", "micro_batch") if golden.get(name) != now[name]]
     changes = [f"{name} was {golden.get(name)!r} and is {now[name]!r}" for name in named]
-    before, after = golden.get("options", {}), now["options"]
+    given, after = golden.get("options"), now["options"]
+    before = given if isinstance(given, dict) else {}
     both = sorted({*before} & {*after})  # an option that is new has its default
     changes += [
         f"the option {name} was {before[name]!r} and is {after[name]!r}" for name in both if before[name] != after[name]

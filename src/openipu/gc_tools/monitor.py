@@ -78,21 +78,24 @@ def draw_view(view: View, width: int, *, cards: bool) -> list[str]:
     lines: list[str] = []
     for name in dict.fromkeys(ipu.partition for ipu in view.ipus):
         ipus = [ipu for ipu in view.ipus if ipu.partition == name]
-        if cards:
-            lines += _draw_cards(view, name, ipus, width)
         held = [one for one in view.attachments if one.partition == name]
+        devices = _draw_cards(view, name, ipus, width) if cards else []
+        least = len(devices[0]) if devices else 0
         if held:
-            lines += _draw_processes(view, name, held, width)
+            processes = _draw_processes(view, name, held, width, least)
         else:
-            lines += draw_box(f"No attached processes in partition {name}", width)
+            processes = draw_box(f"No attached processes in partition {name}", width, least)
+        if devices and len(processes[0]) > least:  # both tables are as wide as the wider one
+            devices = _draw_cards(view, name, ipus, width, len(processes[0]))
+        lines += [*devices, *processes]
     return lines
 
 
-def _draw_cards(view: View, name: str, ipus: Sequence[Ipu], width: int) -> list[str]:
+def _draw_cards(view: View, name: str, ipus: Sequence[Ipu], width: int, least: int = 0) -> list[str]:
     kind = "reconfigurable IPUs (virtual)" if len(ipus) > 1 else "IPU (virtual)"
-    title = f"gc-monitor: partition {name} [active] has {len(ipus)} {kind}"
+    title = f"Partition: {name} [active] has {len(ipus)} {kind}"
     columns = [
-        Column("IPU-M", group=title),
+        Column("IPU-M", group="gc-monitor"),
         Column("Serial", 3, group=title),
         Column("IPU-M SW", 4, group=title),
         Column("Server version", 2, group=title),
@@ -116,10 +119,10 @@ def _draw_cards(view: View, name: str, ipus: Sequence[Ipu], width: int) -> list[
         ]
         for ipu in ipus
     ]
-    return draw_table(columns, rows, width)
+    return draw_table(columns, rows, width, least)
 
 
-def _draw_processes(view: View, name: str, held: Sequence[Attachment], width: int) -> list[str]:
+def _draw_processes(view: View, name: str, held: Sequence[Attachment], width: int, least: int) -> list[str]:
     title = f"Attached processes in partition {name}"
     columns = [
         Column("PID", group=title, style="cyan"),
@@ -143,7 +146,7 @@ def _draw_processes(view: View, name: str, held: Sequence[Attachment], width: in
                 else [""] * 4
             )
             rows.append([*own, str(number), clock, UNKNOWN, UNKNOWN, UNKNOWN])
-    return draw_table(columns, rows, width)
+    return draw_table(columns, rows, width, least)
 
 
 def _shorten_command(command: str) -> str:

@@ -42,8 +42,8 @@ def paint(text: str, style: str) -> str:
     return f"{_STYLES[style]}{text}{_END}" if style and wants_colour() else text
 
 
-def draw_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Lines of a framed table. Titles of groups stand in a row above the headings."""
+def draw_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, least: int = 0) -> list[str]:
+    """Lines of a framed table, `least` wide or wider. Titles of groups stand in a row above the headings."""
     kept = _choose_columns(columns, rows, width)
     shown = [columns[index] for index in kept]
     cells = [[row[index] for index in kept] for row in rows]
@@ -63,6 +63,8 @@ def draw_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: 
         if missing > 0:  # a title gets its room where there is some, and is cut where there is none
             widths[last] += missing
             spare -= missing
+    for turn in range(least - (sum(widths) + len(widths) + 1)):  # what is to be wider is wider everywhere
+        widths[turn % len(widths)] += 1
     groups = _measure_groups(shown, widths)
     edge = "+" + "+".join("-" * size for size in widths) + "+"
     lines = []
@@ -88,9 +90,9 @@ def draw_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: 
     return lines
 
 
-def draw_box(text: str, width: int) -> list[str]:
-    """One line of text in a frame."""
-    inside = max(min(width - 2, 78), 0)
+def draw_box(text: str, width: int, least: int = 0) -> list[str]:
+    """One line of text in a frame, `least` wide or wider."""
+    inside = max(min(width - 2, max(78, least - 2)), 0)
     return ["+" + "-" * inside + "+", "|" + _centre(_cut(text, inside - 2), inside, "") + "|", "+" + "-" * inside + "+"]
 
 

@@ -7,14 +7,14 @@ there or in use.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from openipu import __version__
-from openipu.cli.terminal import print_json
+from openipu.cli.parser import Parser
+from openipu.cli.terminal import drop_closed_streams, print_json, write_message
 from openipu.errors import OpenIpuError, PodError
 from openipu.pod import PARTITION_VARIABLE, Attachment, Ipu, Pod, find_pod, list_ipus
 from openipu.pod.inventory import find_holder
@@ -71,13 +71,7 @@ def hold(view: View, ipu: Ipu, program: str) -> Iterator[None]:
 
 def make_parser(name: str, description: str, epilog: str = "", *, device: bool = True) -> argparse.ArgumentParser:
     """A parser with the options that all commands have."""
-    parser = argparse.ArgumentParser(
-        prog=name,
-        description=description,
-        epilog=f"{epilog}\n{NOTE}" if epilog else NOTE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog=name, description=description, epilog=f"{epilog}\n{NOTE}" if epilog else NOTE)
     parser.add_argument("--version", action="version", version=f"{name} (openipu {__version__})")
     parser.add_argument("-j", "--json", "--json-output", dest="json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -94,13 +88,14 @@ def run_tool(
     """Parse, execute, and turn openipu's errors into one message and exit code 2."""
     arguments = parser.parse_args(argv)
     try:
-        return execute(arguments)
+        code = execute(arguments)
+        sys.stdout.flush()  # a reader that has left is noticed here, not when Python ends
+        return code
     except OpenIpuError as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n")
+        write_message(f"{parser.prog}: {error}")
         return WRONG
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of our output, such as `head`, has left: not an error. Keeps Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output, such as `head`, has left: not an error
+        drop_closed_streams()
         return PASSED

@@ -1,8 +1,9 @@
 """The one IR and the options it is run with."""
 
-from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall
+from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall, has_effects
 from openipu.graph.optimizer import OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
+    HOST_ONLY,
     GradientTracking,
     LossScaleControl,
     OutputMode,
@@ -15,6 +16,7 @@ from openipu.graph.options import (
     TensorLocation,
     TensorRole,
     Tier,
+    describe_options,
 )
 from openipu.graph.program import (
     NOTE,
@@ -35,6 +37,7 @@ from openipu.graph.program import (
 from openipu.graph.recurrent import RECURRENT_OPS
 
 __all__ = [
+    "HOST_ONLY",
     "NOTE",
     "RECURRENT_OPS",
     "BranchCall",
@@ -68,5 +71,7 @@ __all__ = [
     "TensorLocation",
     "TensorRole",
     "Tier",
+    "describe_options",
+    "has_effects",
     "note_of",
 ]

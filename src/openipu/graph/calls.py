@@ -46,6 +46,11 @@ class GraphCall:
         """Does it draw random numbers?"""
         return any(_draws(node) for body in self.bodies for node in body.module.graph.nodes)
 
+    @property
+    def effects(self) -> bool:
+        """Does it do more than return values, so that it must run even where nobody reads them?"""
+        return any(has_effects(node) for body in self.bodies for node in body.module.graph.nodes)
+
     def __call__(self, *tensors: torch.Tensor) -> Tensors:
         raise NotImplementedError
 
@@ -95,12 +100,13 @@ class BranchCall(GraphCall):
 class FunctionCall(GraphCall):
     """Runs a Python function on the values of a run. It must return new tensors, of the shapes that capture was told.
 
-    `draws` says that it takes numbers from the random stream.
+    `draws` says that it takes numbers from the random stream, `acts` that it has effects besides its results.
     """
 
     function: Callable[..., Sequence[torch.Tensor]]
     attributes: Mapping[str, Any] = field(default_factory=dict)  # for readers of the graph
     draws: bool = False
+    acts: bool = False
 
     @property
     def details(self) -> str:
@@ -110,8 +116,17 @@ class FunctionCall(GraphCall):
     def random(self) -> bool:
         return self.draws
 
+    @property
+    def effects(self) -> bool:
+        return self.acts
+
     def __call__(self, *tensors: torch.Tensor) -> Tensors:
         return tuple(self.function(*tensors))
+
+
+def has_effects(node: fx.Node) -> bool:
+    """Must the node run even where nobody reads its results?"""
+    return isinstance(node.target, GraphCall) and node.target.effects
 
 
 def _draws(node: fx.Node) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -151,12 +153,14 @@ class RunOptions:
     tier: Tier = Tier.AUTO
     folding: bool = True  # micro-batches may run as one where that is the same maths
     random_seed: int | None = None
+    deterministic: bool = False  # the same bits in every run: the instant tier alone, and nothing that depends on load
     broadcast_buffers: bool = True  # False: each replica keeps buffers of its own
     strategy: Strategy = Strategy.PIPELINED
     recompute: Recompute | None = None  # None: PIPELINE where a training program is pipelined over stages, else NONE
     locations: tuple[tuple[TensorRole, TensorLocation], ...] = ()
     memory_proportions: tuple[tuple[int, float], ...] = ()  # (IPU, available-memory proportion) where it differs
     overlapped_io: bool = False  # host streams run on I/O tiles while the others compute
+    synthetic_data: bool = False  # the device makes its inputs up and keeps its results: no stream of the host
     taps: tuple[Tap, ...] = ()
     replica_groups: tuple[ReplicaGroups, ...] = ()
     loss_scale_control: LossScaleControl | None = None  # None: the loss scale is what the optimizer says
@@ -170,6 +174,11 @@ class RunOptions:
         if not 0 <= self.available_memory_proportion <= 1:
             raise OptionError(
                 f"available_memory_proportion must lie between 0 and 1, not {self.available_memory_proportion!r}."
+            )
+        if self.deterministic and self.tier is Tier.COMPILED:
+            raise OptionError(
+                "A deterministic run uses the instant tier: whether native code can be made, and when, depends on the "
+                "machine's load. Leave out the compiled tier (OPENIPU_TIER, --tier), or the option deterministic."
             )
         if not self.training and self.gradient_accumulation != 1:
             raise OptionError("gradient_accumulation needs training; for inference use device_iterations instead.")
@@ -185,3 +194,19 @@ class RunOptions:
     def micro_batches(self) -> int:
         """Micro-batches in one call."""
         return self.device_iterations * self.gradient_accumulation * self.replicas
+
+
+# Options that change how a program is run on this host, and nothing that is planned.
+HOST_ONLY = ("tier", "folding", "random_seed", "deterministic")
+
+
+def describe_options(options: RunOptions, without: Collection[str]) -> dict[str, str]:
+    """What the key of something made with these options holds: all of them but those named.
+
+    An option is left out where somebody has said that it does not matter, never because it was forgotten.
+    """
+    names = [field.name for field in dataclasses.fields(options)]
+    unknown = sorted(set(without) - set(names))
+    if unknown:
+        raise ValueError(f"There is no option {', '.join(unknown)} that could be left out of a key.")
+    return {name: repr(getattr(options, name)) for name in names if name not in without}

@@ -1,5 +1,6 @@
 """Hardware as data: chips, systems, and the source of every figure."""
 
+from openipu.machine.bounds import build_machine
 from openipu.machine.catalog import (
     DEFAULT_SYSTEM,
     SYSTEM_VARIABLE,
@@ -17,6 +18,7 @@ __all__ = [
     "Source",
     "System",
     "Target",
+    "build_machine",
     "list_systems",
     "list_targets",
     "load_system_file",

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from openipu.machine.bounds import Amount, Ipus, Rate, Share, Size, Some, Tiles, Word
+
 
 class Provenance(StrEnum):
     """How well a figure is known. Totals that rest on `GUESSED` figures are reported as such."""
@@ -34,33 +36,33 @@ class Target:
 
     name: str
     architecture: str  # "ipu1" (Mk1), "ipu2" (Mk2, Bow), "ipu21" (C600)
-    tiles: int
-    workers_per_tile: int
-    clock_hz: float
-    tile_memory_bytes: int
-    tile_interleaved_bytes: int  # the region that allows 128-bit loads; the rest may hold code
-    tile_reserved_bytes: int  # stacks and the loader's own words: never available to a program
-    load_bytes_per_cycle: int
-    store_bytes_per_cycle: int
-    exchange_bytes_per_cycle: float  # received by one tile
-    exchange_sharing_tiles: int  # neighbours on one bus: same data reaches all of them at once
-    amp_units_half: int  # convolution units, half operands, float partials
-    amp_units_half_half_partials: int
-    amp_units_float: int
-    amp_coefficient_load_bytes_per_cycle: int
-    vector_bytes: int  # width of the plain (non-AMP) datapath
-    phase_launch_cycles: float  # sync plus launch of one exchange phase
-    compute_scale: float  # measured cycles over formula cycles of this chip's software era
-    tile_gap_bytes: int = 0  # lost between variables and to code that is not counted; never available either
-    few_channel_scale: float = 1.0  # the same of convolutions over images of fewer than 8 channels, on top of that
-    sync_cycles: float = 126.0  # all tiles of one IPU agree that a phase is over; a part of `phase_launch_cycles`
-    vertex_call_cycles: float = 0.0  # measured over formula: what starting a vertex takes beyond its own estimate
-    reduction_vector_cycles: float = 1.0  # one worker, one vector added to a running sum
-    island_tiles: int = 4  # tiles that share an entry to the exchange
-    tile_columns: int = 16  # columns of islands on the chip
-    exchange_latency_cycles: float = 59.0  # one word to the nearest tile, without the sync
-    exchange_island_cycles: float = 2.0  # further for each island along a column
-    exchange_column_cycles: float = 4.0  # further for each column
+    tiles: Tiles
+    workers_per_tile: Some
+    clock_hz: Rate
+    tile_memory_bytes: Some
+    tile_interleaved_bytes: Size  # the region that allows 128-bit loads; the rest may hold code
+    tile_reserved_bytes: Size  # stacks and the loader's own words: never available to a program
+    load_bytes_per_cycle: Some
+    store_bytes_per_cycle: Some
+    exchange_bytes_per_cycle: Rate  # received by one tile
+    exchange_sharing_tiles: Some  # neighbours on one bus: same data reaches all of them at once
+    amp_units_half: Some  # convolution units, half operands, float partials
+    amp_units_half_half_partials: Some
+    amp_units_float: Some
+    amp_coefficient_load_bytes_per_cycle: Some
+    vector_bytes: Word  # width of the plain (non-AMP) datapath
+    phase_launch_cycles: Amount  # sync plus launch of one exchange phase
+    compute_scale: Rate  # measured cycles over formula cycles of this chip's software era
+    tile_gap_bytes: Size = 0  # lost between variables and to code that is not counted; never available either
+    few_channel_scale: Rate = 1.0  # the same of convolutions over images of fewer than 8 channels, on top of that
+    sync_cycles: Amount = 126.0  # all tiles of one IPU agree that a phase is over; a part of `phase_launch_cycles`
+    vertex_call_cycles: Amount = 0.0  # measured over formula: what starting a vertex takes beyond its own estimate
+    reduction_vector_cycles: Rate = 1.0  # one worker, one vector added to a running sum
+    island_tiles: Some = 4  # tiles that share an entry to the exchange
+    tile_columns: Some = 16  # columns of islands on the chip
+    exchange_latency_cycles: Amount = 59.0  # one word to the nearest tile, without the sync
+    exchange_island_cycles: Amount = 2.0  # further for each island along a column
+    exchange_column_cycles: Amount = 4.0  # further for each column
     sources: Mapping[str, Source] = field(default_factory=dict)
 
     @property
@@ -114,21 +116,21 @@ class System:
 
     name: str
     target: Target
-    ipus: int
-    ipus_per_board: int
-    ipu_link_bytes_per_second: float  # between two neighbours, one way
-    gateway_link_bytes_per_second: float  # between racks, one way, a board; 0 where there is none
-    host_bytes_per_second: float  # host to the board, the share of one IPU, one way
-    stream_bytes_per_second: float  # what was prefetched on the board to one IPU, one way
-    streaming_memory_bytes: int  # off-chip memory, a board
-    streaming_bytes_per_second: float  # off-chip memory to one IPU, one way
-    off_board_link_bytes_per_second: float = 0.0  # between neighbours on two boards, one way
-    ipu_link_efficiency: float = 0.85  # payload over payload and framing
-    ipu_link_latency_seconds: float = 0.285e-6  # a message to another IPU, beside the on-chip way and the hops
-    ipu_link_hop_seconds: float = 0.165e-6  # further for each IPU on the way, the last included
-    ipu_link_packet_bytes: int = 100  # what the smallest message takes of a link
-    host_latency_seconds: float = 8.8e-6  # the smallest transfer between host and IPU
-    board_host_bytes_per_second: float = (
+    ipus: Ipus
+    ipus_per_board: Ipus
+    ipu_link_bytes_per_second: Amount  # between two neighbours, one way
+    gateway_link_bytes_per_second: Amount  # between racks, one way, a board; 0 where there is none
+    host_bytes_per_second: Rate  # host to the board, the share of one IPU, one way
+    stream_bytes_per_second: Rate  # what was prefetched on the board to one IPU, one way
+    streaming_memory_bytes: Size  # off-chip memory, a board
+    streaming_bytes_per_second: Amount  # off-chip memory to one IPU, one way
+    off_board_link_bytes_per_second: Amount = 0.0  # between neighbours on two boards, one way
+    ipu_link_efficiency: Share = 0.85  # payload over payload and framing
+    ipu_link_latency_seconds: Amount = 0.285e-6  # a message to another IPU, beside the on-chip way and the hops
+    ipu_link_hop_seconds: Amount = 0.165e-6  # further for each IPU on the way, the last included
+    ipu_link_packet_bytes: Some = 100  # what the smallest message takes of a link
+    host_latency_seconds: Amount = 8.8e-6  # the smallest transfer between host and IPU
+    board_host_bytes_per_second: Amount = (
         0.0  # host to one board, one way, all its IPUs together; 0: no limit but theirs
     )
     description: str = ""

@@ -1,4 +1,7 @@
-"""What ops cost: `table.py` has one line an op, `cost_op` answers for any call, `vertex_code` knows code sizes."""
+"""What ops cost and are: `table.py` has one line per op, `traits.py` what else is known of it.
+
+`cost_op` answers for any call, `vertex_code` knows code sizes.
+"""
 
 from openipu.ops.cost import (
     CostContext,
@@ -10,8 +13,9 @@ from openipu.ops.cost import (
     Placement,
     StepKind,
 )
-from openipu.ops.lookup import cost_op, find_rule, is_view, list_ops
+from openipu.ops.lookup import cost_op, find_rule, list_ops
 from openipu.ops.rule import Rule
+from openipu.ops.traits import TRAITS, Trait, find_traits, has_trait
 from openipu.ops.vertex_code import (
     estimate_control_code_bytes,
     estimate_exchange_code_bytes,
@@ -21,6 +25,7 @@ from openipu.ops.vertex_code import (
 )
 
 __all__ = [
+    "TRAITS",
     "CostContext",
     "CostStep",
     "Family",
@@ -30,6 +35,7 @@ __all__ = [
     "Placement",
     "Rule",
     "StepKind",
+    "Trait",
     "cost_op",
     "estimate_control_code_bytes",
     "estimate_exchange_code_bytes",
@@ -37,6 +43,7 @@ __all__ = [
     "estimate_vertex_code_bytes",
     "estimate_vertex_state_bytes",
     "find_rule",
-    "is_view",
+    "find_traits",
+    "has_trait",
     "list_ops",
 ]

@@ -16,7 +16,6 @@ from openipu.ops.rule import Rule
 from openipu.ops.spread import spread_operand
 from openipu.ops.steps import Steps, exchange, pass_over
 from openipu.ops.table import TABLE
-from openipu.ops.views import cost_view
 
 NO_ROW_BASIS = "no row: bytes moved"
 
@@ -40,11 +39,6 @@ def cost_op(site: OpSite, context: CostContext) -> OpCost:
         return combine_bodies(site, costs, context)
     rule = find_rule(site.op)
     return rule(site, context) if rule is not None else cost_bytes_moved(site, context)
-
-
-def is_view(op: str) -> bool:
-    """Whether the op's results are other names for its operand's bytes."""
-    return find_rule(op) is cost_view
 
 
 def list_ops() -> Mapping[str, Rule]:

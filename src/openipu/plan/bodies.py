@@ -10,7 +10,7 @@ import operator
 from torch import fx
 
 from openipu.graph import Graph, GraphCall, LoopCall
-from openipu.ops import is_view
+from openipu.ops import Trait, has_trait
 from openipu.ops.cost import OpSite, SiteBody
 from openipu.plan.sites import describe_argument, list_results
 
@@ -65,4 +65,8 @@ def _find_owner(node: fx.Node) -> fx.Node:
 
 
 def _is_work(node: fx.Node) -> bool:
-    return node.op == "call_function" and node.target is not operator.getitem and not is_view(str(node.target))
+    return (
+        node.op == "call_function"
+        and node.target is not operator.getitem
+        and not has_trait(str(node.target), Trait.VIEW)
+    )

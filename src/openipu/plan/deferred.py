@@ -12,14 +12,36 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from openipu.errors import ArchiveError
-from openipu.graph import RunOptions, SourceLine
-from openipu.machine import System
-from openipu.plan.types import Culprit, Fit, Pipeline, PipelineStage, Plan, Timing
+import msgspec
 
-FIGURES_VERSION = 1
+from openipu.errors import ArchiveError
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
+from openipu.graph import RunOptions
+from openipu.machine import System
+from openipu.plan.types import Fit, Pipeline, Plan, Timing
+
+FIGURES_VERSION = 2
 
 _DETAILS = ("ops", "steps", "variables", "memory")
+_COMPUTED = ("version", "ipus", "cycles_by_kind")  # figures that are properties of a plan, and the version
+
+
+class _Figures(msgspec.Struct, frozen=True):
+    """The JSON of a plan's figures."""
+
+    version: int
+    name: str
+    micro_batch: int
+    ipus: int
+    fit: Fit
+    timing: Timing
+    cycles_by_kind: dict[str, float]
+    guessed_ops: dict[str, int]
+    planning_seconds: float
+    passes: dict[str, float]
+    warnings: tuple[str, ...]
+    pipeline: Pipeline | None
 
 
 class DeferredPlan(Plan):
@@ -36,6 +58,11 @@ class DeferredPlan(Plan):
     def ipus(self) -> int:
         """IPUs of one replica."""
         return int(self._ipus)
+
+    @property
+    def cycles_by_kind(self) -> Mapping[str, float]:
+        """Cycles of one call by kind of step."""
+        return dict(self._cycles_by_kind)
 
     @property
     def planned(self) -> bool:
@@ -72,6 +99,7 @@ def dump_figures(plan: Plan) -> bytes:
         "ipus": plan.ipus,
         "fit": dataclasses.asdict(plan.fit),
         "timing": dataclasses.asdict(plan.timing),
+        "cycles_by_kind": dict(plan.cycles_by_kind),
         "guessed_ops": dict(plan.guessed_ops),
         "planning_seconds": plan.planning_seconds,
         "passes": dict(plan.passes),
@@ -83,44 +111,12 @@ def dump_figures(plan: Plan) -> bytes:
 
 def load_figures(content: bytes, system: System, options: RunOptions, make: Callable[[], Plan]) -> DeferredPlan:
     """A plan from its figures. `make` plans again when the details are asked for."""
-    try:
-        document = json.loads(content)
-        if document["version"] != FIGURES_VERSION:
-            raise ArchiveError(f"the figures have version {document['version']}, and this is {FIGURES_VERSION}")
-        figures = {
-            "name": str(document["name"]),
-            "micro_batch": int(document["micro_batch"]),
-            "_ipus": int(document["ipus"]),
-            "fit": _make_fit(document["fit"]),
-            "timing": Timing(**document["timing"]),
-            "guessed_ops": {str(name): int(count) for name, count in document["guessed_ops"].items()},
-            "planning_seconds": float(document["planning_seconds"]),
-            "passes": {str(name): float(seconds) for name, seconds in document["passes"].items()},
-            "warnings": tuple(str(text) for text in document["warnings"]),
-            "pipeline": None if document["pipeline"] is None else _make_pipeline(document["pipeline"]),
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(f"the figures of a plan are damaged ({error})") from error
-    return DeferredPlan(figures, system, options, make)
-
-
-def _make_fit(described: Mapping[str, Any]) -> Fit:
-    culprits = tuple(
-        Culprit(**{**culprit, "line": None if culprit["line"] is None else SourceLine(**culprit["line"])})
-        for culprit in described["culprits"]
-    )
-    return Fit(**{**described, "culprits": culprits})
-
-
-def _make_pipeline(described: Mapping[str, Any]) -> Pipeline:
-    return Pipeline(
-        **{
-            **described,
-            "stages": tuple(PipelineStage(**stage) for stage in described["stages"]),
-            "fill_cycles": tuple(described["fill_cycles"]),
-            "drain_cycles": tuple(described["drain_cycles"]),
-        }
-    )
+    figures = parse_json(content, _Figures, Origin("A stored plan", ArchiveError, "It is planned again."))
+    if figures.version != FIGURES_VERSION:
+        raise ArchiveError(f"the figures have version {figures.version}, and this is {FIGURES_VERSION}")
+    known = {field: getattr(figures, field) for field in figures.__struct_fields__ if field not in _COMPUTED}
+    computed = {"_ipus": figures.ipus, "_cycles_by_kind": figures.cycles_by_kind}
+    return DeferredPlan({**known, **computed}, system, options, make)
 
 
 def _convert_number(value: Any) -> Any:

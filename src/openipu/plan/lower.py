@@ -27,7 +27,7 @@ from openipu.graph import (
     note_of,
 )
 from openipu.machine import System
-from openipu.ops import is_view
+from openipu.ops import Trait, has_trait
 from openipu.ops.cost import Operand, OpSite
 from openipu.plan.bodies import list_bodies
 from openipu.plan.bring import TaskList
@@ -51,19 +51,6 @@ _OVERWRITES = {
     OutputKind.BUFFER: InputKind.BUFFER,
     OutputKind.INPUT: InputKind.INPUT,
 }
-# Views that keep the order of elements: the layout of the result is the layout of its base.
-_RESHAPES = (
-    "view",
-    "_unsafe_view",
-    "reshape",
-    "_reshape_alias",
-    "unsqueeze",
-    "squeeze",
-    "flatten",
-    "alias",
-    "detach",
-    "lift_fresh",
-)
 _MICRO, _UPDATE = 0, 1
 
 
@@ -145,7 +132,7 @@ class _Lowering:
         self._lower_node(_MICRO, node, Place(note.ipu, self.policy.find_stage(node), note.phase))
 
     def _lower_update_node(self, node: fx.Node) -> None:
-        if node.target is operator.getitem or is_view(str(node.target)):
+        if node.target is operator.getitem or has_trait(str(node.target), Trait.VIEW):
             place = Place(0, 0, Phase.UPDATE)  # names only: nothing runs
         else:
             place = self.list.find_update_place([self._find_value(_UPDATE, part) for part in node.all_input_nodes])
@@ -162,7 +149,7 @@ class _Lowering:
             assert isinstance(item, int)
             self._make_available(which, source, place)
             self.values[which, node.name, 0] = self.values[which, source.name, item]
-        elif is_view(str(node.target)):
+        elif has_trait(str(node.target), Trait.VIEW):
             self._lower_view(which, node, place)
         else:
             self._lower_call(which, node, place)
@@ -170,7 +157,7 @@ class _Lowering:
     def _lower_view(self, which: int, node: fx.Node, place: Place) -> None:
         base = self._read(which, node.all_input_nodes[0], place)
         step: tuple[Hashable, ...] = ()
-        if str(node.target).split(".")[1] not in _RESHAPES:
+        if not has_trait(str(node.target), Trait.KEEPS_ORDER):  # else the layout is that of the base
             step = (str(node.target), repr(node.args[1:]), repr(node.kwargs))
         for item, operand in list_results(node):
             view = (*base.view, (*step, item)) if step else base.view
@@ -302,6 +289,6 @@ def _list_readers(node: fx.Node) -> list[fx.Node]:
     readers: list[fx.Node] = []
     for user in node.users:
         readers.append(user)
-        if user.target is operator.getitem or (user.op == "call_function" and is_view(str(user.target))):
+        if user.target is operator.getitem or (user.op == "call_function" and has_trait(str(user.target), Trait.VIEW)):
             readers.extend(_list_readers(user))
     return readers

@@ -6,13 +6,12 @@ import dataclasses
 
 from openipu.graph import RunOptions
 from openipu.machine import System
-from openipu.ops import cost_op
+from openipu.ops import Trait, cost_op, has_trait
 from openipu.ops.cost import CostContext, OpCost, Operand, OpSite
 from openipu.plan.work import Workload
 
 MEMORY_PROPORTION = "available_memory_proportion"  # keys of Note.attributes
 SERIALIZATION = "serialization"  # (mode, pieces)
-_PRODUCTS = ("aten.mm.default", "aten.bmm.default", "aten.addmm.default")
 
 
 def make_context(system: System, options: RunOptions) -> CostContext:
@@ -52,7 +51,7 @@ def cost_pieces(site: OpSite, context: CostContext, pieces: tuple[str, int]) -> 
     """
     mode, count = pieces
     operands = site.operands
-    if count <= 1 or site.op not in _PRODUCTS or len(operands) < 2 or not site.outputs:
+    if count <= 1 or not has_trait(site.op, Trait.SERIALISABLE) or len(operands) < 2 or not site.outputs:
         return cost_op(site, context)
     left, right = operands[-2], operands[-1]
     result = site.outputs[0]

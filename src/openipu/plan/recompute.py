@@ -10,14 +10,11 @@ from __future__ import annotations
 from torch import fx
 
 from openipu.graph import Phase, Program, Recompute, RunOptions, Strategy, note_of
+from openipu.ops import Trait, has_trait
 from openipu.plan.stages import merge_stages
 
 CHECKPOINT = "checkpoint"  # key of Note.attributes
-_PRODUCTS = (
-    *("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm", "aten.convolution", "aten.linear", "aten.matmul"),
-    *("openipu.lstm_layer", "openipu.gru_layer", "openipu.rnn_layer"),
-)
-_NORMS = ("_norm", "norm_")
+_KEPT_BY_STANDARD = Trait.MATMUL_OR_CONVOLUTION | Trait.RECURRENT
 
 
 class RecomputePolicy:
@@ -50,7 +47,7 @@ class RecomputePolicy:
             return self.find_stage(node) == self.last_stage
         name = str(node.target)
         if self.mode is Recompute.STANDARD:
-            return name.startswith(_PRODUCTS)
+            return has_trait(name, _KEPT_BY_STANDARD)
         if self.mode is Recompute.NORM_ONLY:
-            return not any(part in name for part in _NORMS)
+            return not has_trait(name, Trait.NORM)
         return False

@@ -11,7 +11,7 @@ from torch import fx
 
 from openipu.errors import PlanError
 from openipu.graph import Graph
-from openipu.ops import is_view
+from openipu.ops import Trait, has_trait
 from openipu.ops.cost import Operand
 
 
@@ -26,7 +26,7 @@ def find_last_reader(node: fx.Node, position: dict[fx.Node, int]) -> int:
     last = -1
     for user in node.users:
         if user.op == "call_function":
-            viewed = is_view(str(user.target)) or user.target is operator.getitem
+            viewed = has_trait(str(user.target), Trait.VIEW) or user.target is operator.getitem
             last = max(last, position[user], find_last_reader(user, position) if viewed else -1)
     return last
 

@@ -22,6 +22,14 @@ HOST_WAIT = "wait for the host"
 
 def add_streams(workload: Workload, system: System, options: RunOptions) -> None:
     """Inputs, results, and the reduction of gradients over replicas."""
+    if not options.synthetic_data:
+        _add_host_streams(workload, system, options)
+    if options.replicas * options.instances > 1:
+        for ipu, size in sorted(workload.gradient_bytes.items()):
+            workload.reductions.append(_reduce_gradients(ipu, size, workload.ipus, system, options))
+
+
+def _add_host_streams(workload: Workload, system: System, options: RunOptions) -> None:
     start = Place(0, 0, Phase.FORWARD)
     for storage in workload.inputs:
         place = storage.place or start
@@ -35,9 +43,6 @@ def add_streams(workload: Workload, system: System, options: RunOptions) -> None
         size = -(-value.operand.bytes // period)  # on average over micro-batches
         stream = _make_stream(f"write output {index}", size, place, system, options, per_call)
         workload.streams_out.append(stream)
-    if options.replicas * options.instances > 1:
-        for ipu, size in sorted(workload.gradient_bytes.items()):
-            workload.reductions.append(_reduce_gradients(ipu, size, workload.ipus, system, options))
 
 
 def find_host_wait(workload: Workload, steps: Sequence[PlannedStep], system: System, options: RunOptions) -> float:

@@ -6,6 +6,7 @@ Sizes are bytes, times are cycles of the target's clock unless the name says oth
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -261,7 +262,7 @@ class Pipeline:
         return sum(self.fill_cycles) + self.steady_cycles * self.steady_ticks + sum(self.drain_cycles)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """Program x System x RunOptions: everything a report shows."""
 
@@ -280,6 +281,13 @@ class Plan:
     passes: Mapping[str, float] = field(default_factory=dict)  # pass name -> seconds
     warnings: tuple[str, ...] = ()  # what the reader of a report should know
     pipeline: Pipeline | None = None
+
+    def __repr__(self) -> str:
+        return str(_load_report("short").describe_program(self))
+
+    def _repr_html_(self) -> str:
+        """The whole report, inline in a notebook."""
+        return str(_load_report("convert").build_profile(self)._repr_html_())
 
     @property
     def ipus(self) -> int:
@@ -300,6 +308,16 @@ class Plan:
         """Modelled throughput of all replicas."""
         return self.timing.samples_per_second
 
+    @property
+    def cycles_by_kind(self) -> Mapping[str, float]:
+        """Cycles of one call by kind of step, those of all IPUs added up; kinds without any are left out."""
+        options = self.options
+        totals = dict.fromkeys(StepKind, 0.0)
+        for step in self.steps:
+            accumulated = 1 if step.phase is Phase.UPDATE else options.gradient_accumulation
+            totals[step.kind] += step.cycles * (1 if step.per_call else options.device_iterations * accumulated)
+        return {kind.value: float(cycles) for kind, cycles in totals.items() if cycles}
+
     def not_always_live_at(self, step: int, ipu: int = 0) -> TileBytes:
         """Not-always-live bytes on each tile at one step."""
         tiles = self.system.target.tiles
@@ -315,3 +333,8 @@ class Plan:
             for variable in self.variables
             if not variable.always_live and variable.ipu == ipu and variable.first_step <= step <= variable.last_step
         )
+
+
+def _load_report(module: str) -> Any:
+    """By name: reports are made of plans, which know them only to show themselves."""
+    return importlib.import_module(f"openipu.report.{module}")

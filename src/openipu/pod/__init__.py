@@ -1,10 +1,16 @@
 """The virtual pod: IPUs that programs attach to, and that the operator's tools show. Free of torch."""
 
 from openipu.pod.attachment import Attachment, Lease
-from openipu.pod.description import Partition, PodDescription, read_fabric_file, read_pod_file, write_pod_file
+from openipu.pod.description import (
+    FABRIC_VARIABLE,
+    Partition,
+    PodDescription,
+    read_fabric_file,
+    read_pod_file,
+    write_pod_file,
+)
 from openipu.pod.inventory import Ipu, describe_attributes, list_ipus
 from openipu.pod.location import (
-    FABRIC_VARIABLE,
     PARTITION_VARIABLE,
     POD_VARIABLE,
     STATE_VARIABLE,
@@ -13,6 +19,7 @@ from openipu.pod.location import (
     find_pod,
 )
 from openipu.pod.pod import LARGEST_LEASE, Pod
+from openipu.pod.setup import remove_pod, set_up_pod
 
 __all__ = [
     "FABRIC_VARIABLE",
@@ -33,5 +40,7 @@ __all__ = [
     "list_ipus",
     "read_fabric_file",
     "read_pod_file",
+    "remove_pod",
+    "set_up_pod",
     "write_pod_file",
 ]

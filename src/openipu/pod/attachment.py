@@ -16,9 +16,13 @@ import weakref
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from openipu.errors import PodError
+from openipu.files.documents import read_json
+from openipu.files.origin import Origin
 from openipu.store.locks import FileLock, take_lock
 
 ENDING = ".attached"
+_LARGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +126,8 @@ def list_attachments(directory: Path) -> list[Attachment]:
 
 def _read_attachment(path: Path) -> Attachment | None:
     try:
-        return Attachment(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # gone, or of another version
+        return read_json(path, Attachment, Origin(str(path), PodError, ""), _LARGEST)
+    except PodError:  # gone, or of another version
         return None
 
 

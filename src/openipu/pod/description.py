@@ -8,18 +8,40 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from openipu.errors import PodError, TargetError
+from openipu.files.documents import read_json, read_toml
+from openipu.files.origin import Origin
 from openipu.machine import System, resolve_system
+from openipu.saving import save_text
 
-_POD_KEYS = {"name", "system", "partition"}
-_PARTITION_KEYS = {"name", "ipus", "first"}
+FABRIC_VARIABLE = "IPUOF_CONFIG_PATH"
+
+_POD_FILE = "A pod file has name, system, and [[partition]] tables with name, ipus, first."
+_LARGEST_FABRIC_FILE = 16 << 20
+_MOST_DEVICES = 1 << 16
 _FABRIC_ENDINGS = ("_ipuof.conf", ".conf", ".json")
+
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class _PartitionTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    ipus: Annotated[int, msgspec.Meta(ge=1, le=_MOST_DEVICES)]
+    name: _Name | None = None
+    first: Annotated[int, msgspec.Meta(ge=0, le=_MOST_DEVICES)] | None = None
+
+
+class _PodFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    system: _Name
+    name: _Name | None = None
+    partition: Annotated[list[_PartitionTable], msgspec.Meta(max_length=_MOST_DEVICES)] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +120,20 @@ def check_pod(pod: PodDescription) -> PodDescription:
 
 def read_pod_file(path: Path) -> PodDescription:
     """A pod from its TOML file; `system` is a name of the catalog, or a TOML file beside this one."""
+    origin = Origin(f"The pod file {path}", PodError, f"Correct the file, or check the path. {_POD_FILE}")
+    document = read_toml(path, _PodFile, origin)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PodError(f"Cannot read the pod file {path}: {error.strerror}. Check the path.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PodError(f"{path} is not valid TOML: {error}. Correct the file at that place.") from error
-    tables = document.get("partition", [])
-    unknown = sorted(set(document) - _POD_KEYS) + sorted({key for table in tables for key in table} - _PARTITION_KEYS)
-    if unknown or "system" not in document:
-        found = f"{', '.join(unknown)} is not known" if unknown else "system is missing"
-        raise PodError(
-            f"{path}: {found}. A pod file has name, system, and [[partition]] tables with name, ipus, first."
-        )
-    choice = str(document["system"])
-    try:
+        choice = document.system
         system = resolve_system(path.parent / choice if choice.endswith(".toml") else choice)
     except TargetError as error:
         raise PodError(f"{path}: {error}") from error
-    name = str(document.get("name", path.stem))
+    name = document.name if document.name is not None else path.stem
     first = 0
     partitions = []
-    for index, table in enumerate(tables):
-        try:
-            first = int(table.get("first", first))
-            partitions.append(Partition(str(table.get("name", f"p{index}")), first, int(table["ipus"])))
-        except (KeyError, TypeError, ValueError):
-            raise PodError(f"{path}: partition {index} needs `ipus`, a number of IPUs.") from None
-        first += partitions[-1].ipus
+    for index, entry in enumerate(document.partition):
+        first = first if entry.first is None else entry.first
+        partitions.append(Partition(f"p{index}" if entry.name is None else entry.name, first, entry.ipus))
+        first += entry.ipus
     whole = (Partition(name, 0, system.ipus),)
     return check_pod(PodDescription(name, system, tuple(partitions) or whole, origin=str(path)))
 
@@ -141,23 +149,20 @@ def write_pod_file(pod: PodDescription, path: Path, system: str | None = None) -
             f"first = {partition.first}",
             f"ipus = {partition.ipus}",
         ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    save_text(path, "\n".join(lines) + "\n")
 
 
 def read_fabric_file(path: Path, system: System) -> PodDescription:
     """The pod that a fabric file speaks of: one partition with as many IPUs as it lists devices."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PodError(
-            f"Cannot read {path}, which IPUOF_CONFIG_PATH names: {error.strerror}. Check the path."
-        ) from error
-    except ValueError as error:
-        raise PodError(f"{path}, which IPUOF_CONFIG_PATH names, is not JSON: {error}.") from error
+    origin = Origin(
+        f"{path}, which {FABRIC_VARIABLE} names,", PodError, 'It needs {"devices": [...]}: check the path and the file.'
+    )
+    document = read_json(path, Any, origin, _LARGEST_FABRIC_FILE)
     devices = document.get("devices") if isinstance(document, Mapping) else document  # early files were a bare list
     if not isinstance(devices, list) or not devices:
-        raise PodError(f'{path}, which IPUOF_CONFIG_PATH names, lists no devices. It needs {{"devices": [...]}}.')
+        raise origin.fail("lists no devices")
+    if len(devices) > _MOST_DEVICES:
+        raise origin.fail(f"lists {len(devices):,} devices, and at most {_MOST_DEVICES:,} can be")
     name = name_fabric_partition(path, document)
     boards = -(-len(devices) // system.ipus_per_board)
     grown = dataclasses.replace(system, ipus=max(len(devices), boards * system.ipus_per_board))
@@ -167,7 +172,7 @@ def read_fabric_file(path: Path, system: System) -> PodDescription:
 def name_fabric_partition(path: Path, document: Any) -> str:
     """The partition's name: what the file says, else its file name without `_gcd0_ipuof.conf`."""
     if isinstance(document, Mapping) and isinstance(document.get("partition"), str):
-        return str(document["partition"])
+        return str(document["partition"])[:100]
     name = path.name
     for ending in _FABRIC_ENDINGS:
         name = name.removesuffix(ending)
@@ -177,8 +182,7 @@ def name_fabric_partition(path: Path, document: Any) -> str:
 def write_fabric_file(partition: Partition, path: Path) -> None:
     """A fabric file for containers: it names the partition and lists its devices."""
     devices = [{"ipu": number, "target": "IPUModel"} for number in range(partition.ipus)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"partition": partition.name, "devices": devices}, indent=2) + "\n", encoding="utf-8")
+    save_text(path, json.dumps({"partition": partition.name, "devices": devices}, indent=2) + "\n")
 
 
 def _quote(text: str) -> str:

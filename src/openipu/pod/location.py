@@ -12,8 +12,13 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+from openipu.errors import PodError
+from openipu.files.documents import LARGEST_TOML
+from openipu.files.origin import Origin
+from openipu.files.plain import read_text
 from openipu.machine import System, resolve_system
 from openipu.pod.description import (
+    FABRIC_VARIABLE,
     PodDescription,
     describe_open_pod,
     describe_pod,
@@ -24,7 +29,6 @@ from openipu.pod.pod import Pod
 
 POD_VARIABLE = "OPENIPU_POD"
 STATE_VARIABLE = "OPENIPU_STATE_DIR"
-FABRIC_VARIABLE = "IPUOF_CONFIG_PATH"
 PARTITION_VARIABLE = "IPUOF_VIPU_API_PARTITION_ID"
 OPEN = "open"
 
@@ -59,11 +63,11 @@ def _describe_here() -> tuple[PodDescription, str | None]:
     if pod:
         is_pod_file = pod.endswith(".toml") and "[system]" not in _read_text(pod)
         if is_pod_file:
-            return _read_pod(pod, _modified(Path(pod))), wished
+            return _read_pod(pod, _identify(Path(pod))), wished
         system = resolve_system(pod)
         return describe_pod(system.name, system, origin=POD_VARIABLE), wished
     created = choose_pod_file()
-    own = _read_pod(str(created), _modified(created)) if created.exists() else None
+    own = _read_pod(str(created), _identify(created)) if created.exists() else None
     fabric = os.environ.get(FABRIC_VARIABLE)
     if fabric:
         described = read_fabric_file(Path(fabric), _choose_system(own))
@@ -80,22 +84,24 @@ def _choose_system(own: PodDescription | None) -> System:
 
 
 @lru_cache(maxsize=8)
-def _read_pod(path: str, modified: float) -> PodDescription:
+def _read_pod(path: str, state: tuple[int, ...]) -> PodDescription:
     return read_pod_file(Path(path))
 
 
-def _modified(path: Path) -> float:
+def _identify(path: Path) -> tuple[int, ...]:
+    """What differs when a file was replaced, even within one tick of the file system's clock."""
     try:
-        return path.stat().st_mtime
+        found = path.stat()
     except OSError:
-        return 0.0  # reading it says what is wrong
+        return ()  # reading it says what is wrong
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _read_text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
+        return read_text(Path(path), Origin(path, PodError, ""), LARGEST_TOML)
+    except PodError:
+        return ""  # reading it as a pod says what is wrong
 
 
 def _name_directory(description: PodDescription) -> str:

@@ -243,7 +243,7 @@ class PipelineRecord:
         return stage.index if stage.forward else 2 * self.last_stage - stage.index
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Profile:
     """Everything a report shows."""
 
@@ -265,6 +265,11 @@ class Profile:
     warnings: tuple[str, ...]
     pipeline: PipelineRecord | None = None
     vertex_code_bytes: Mapping[str, int] = field(default_factory=dict)  # vertex type -> one copy of its code
+
+    def __repr__(self) -> str:
+        from openipu.report.short import describe_program
+
+        return describe_program(self)
 
     def _repr_html_(self) -> str:
         """The whole report, inline in a notebook."""

@@ -10,6 +10,8 @@ import zlib
 
 import numpy as np
 
+from openipu.files.origin import Origin
+from openipu.files.series import inflate
 from openipu.report.profile import Integers
 
 SCHEMA_VERSION = 3
@@ -104,6 +106,9 @@ def pack_series(values: Integers) -> bytes:
     return zlib.compress(np.ascontiguousarray(values, dtype="<i8").tobytes(), 6)
 
 
-def unpack_series(blob: bytes) -> Integers:
-    """The series of a blob. Raises zlib.error or ValueError where the blob is damaged."""
-    return np.frombuffer(zlib.decompress(blob), dtype="<i8").astype(np.int64)
+def unpack_series(blob: bytes, length: int, origin: Origin) -> Integers:
+    """The series of a blob, which must have this length."""
+    content = inflate(blob, origin, 8 * length)
+    if len(content) != 8 * length:
+        raise origin.fail(f"is damaged: a series has {len(content) // 8} entries instead of {length}")
+    return np.frombuffer(content, dtype="<i8").astype(np.int64)

@@ -12,8 +12,8 @@ from openipu.report.profile import LineRecord
 from openipu.report.summary import Summary
 from openipu.report.units import (
     format_bytes,
+    format_bytes_of,
     format_cycles,
-    format_microseconds,
     format_rate,
     format_seconds,
     format_share,
@@ -51,7 +51,7 @@ def _render_head(summary: Summary) -> list[str]:
 
 def _render_fit(summary: Summary) -> list[str]:
     fit = summary.fit
-    peak = f"{format_bytes(fit.peak_bytes)} of {format_bytes(fit.limit_bytes)}"
+    peak = format_bytes_of(fit.peak_bytes, fit.limit_bytes)
     share = format_share(fit.peak_bytes / fit.limit_bytes) if fit.limit_bytes else "no limit"
     where = f"tile {fit.peak_tile} of IPU {fit.peak_ipu}, step {fit.peak_step}"
     if fit.fits:
@@ -110,7 +110,7 @@ def _render_pipeline(summary: Summary) -> list[str]:
             str(entry.record.ipu),
             entry.passes,
             f"{format_cycles(entry.record.cycles)} cycles",
-            format_microseconds(entry.record.cycles / clock_hz),
+            format_seconds(entry.record.cycles / clock_hz),
             format_share(entry.share),
         )
         for entry in pipeline.stages
@@ -147,8 +147,7 @@ def _render_timing(summary: Summary) -> list[str]:
         entries.append(("weight update", timing.update_cycles))
     entries.append(("call", timing.call_cycles))
     rows = [
-        (name, f"{format_cycles(cycles)} cycles", format_microseconds(cycles / timing.clock_hz))
-        for name, cycles in entries
+        (name, f"{format_cycles(cycles)} cycles", format_seconds(cycles / timing.clock_hz)) for name, cycles in entries
     ]
     shares = ", ".join(f"{entry.name} {format_share(entry.share)}" for entry in summary.kinds)
     rate = format_rate(timing.samples_per_second)

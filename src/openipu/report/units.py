@@ -11,6 +11,13 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def format_bytes_of(count: float, whole: float) -> str:
+    """What is needed of what there is, in the unit of the latter: "3,607 of 589 KiB"."""
+    number, unit = format_bytes(whole).split()
+    size = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10, "B": 1}[unit]
+    return f"{_trim(count / size) if unit != 'B' else f'{count:.0f}'} of {number} {unit}"
+
+
 def format_cycles(count: float) -> str:
     """1234567 -> "1,234,567"."""
     return f"{count:,.0f}"
@@ -22,12 +29,6 @@ def format_seconds(seconds: float) -> str:
         if abs(seconds) >= size:
             return f"{_trim(seconds / size)} {unit}"
     return f"{seconds * 1e9:.0f} ns"
-
-
-def format_microseconds(seconds: float) -> str:
-    """0.0012 -> "1,200 µs"."""
-    count = seconds * 1e6
-    return f"{count:,.0f} µs" if count >= 100 else f"{count:.2f} µs"
 
 
 def format_rate(per_second: float) -> str:

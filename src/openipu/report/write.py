@@ -6,13 +6,13 @@ In: a `Plan` (or a `Profile`) and a directory. Out: the path of a complete file;
 from __future__ import annotations
 
 import dataclasses
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openipu.files.documents import dump_json
 from openipu.machine import System, Target
 from openipu.report.atomic import write_aside
 from openipu.report.convert import build_profile
@@ -27,9 +27,14 @@ def write_profile(plan: Plan | Profile, directory: Path) -> Path:
     """Write `directory/profile.pop`, replacing an older one in a single move."""
     profile = plan if isinstance(plan, Profile) else build_profile(plan)
     path = Path(directory) / FILE_NAME
-    with write_aside(path) as part, closing(sqlite3.connect(part)) as connection:
+    with write_aside(path) as part, closing(_connect(part)) as connection:
         _write_tables(connection, profile)
     return path
+
+
+def _connect(part: Path) -> sqlite3.Connection:
+    """A file of this process alone. SQLite's own locks would get into the way of the one that says who writes it."""
+    return sqlite3.connect(f"{part.absolute().as_uri()}?nolock=1", uri=True)
 
 
 def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
@@ -43,7 +48,7 @@ def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
     with connection:
         _insert(connection, "meta", _list_meta(profile).items())
         _insert(connection, "figures", _list_figures(profile.system))
-        _insert(connection, "options", ((None, name, _dump(value)) for name, value in profile.options.items()))
+        _insert(connection, "options", ((None, name, dump_json(value)) for name, value in profile.options.items()))
         _insert(connection, "source_lines", ((key, *_fields(line)) for line, key in lines.items()))
         _insert(connection, "ops", _list_ops(profile, lines))
         _insert(connection, "steps", _list_steps(profile))
@@ -76,10 +81,6 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Any) -> None:
 
 def _fields(record: Any) -> tuple[Any, ...]:
     return tuple(getattr(record, field.name) for field in dataclasses.fields(record))
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 def _number_lines(profile: Profile) -> dict[LineRecord, int]:
@@ -116,7 +117,7 @@ def _list_ops(profile: Profile, lines: Mapping[LineRecord, int]) -> Iterator[tup
     for op in profile.ops:
         before, after = _fields(op)[:6], _fields(op)[7:-3]
         line = None if op.line is None else lines[op.line]
-        yield (*before, line, *after, *(_dump(value) for value in (op.plan, op.reads, op.writes)))
+        yield (*before, line, *after, *(dump_json(value) for value in (op.plan, op.reads, op.writes)))
 
 
 def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
@@ -142,7 +143,7 @@ def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
 def _list_variables(profile: Profile) -> Iterator[tuple[Any, ...]]:
     for variable in profile.variables:
         fields = _fields(variable)
-        yield (*fields[:3], _dump(list(variable.shape)), *fields[4:])
+        yield (*fields[:3], dump_json(list(variable.shape)), *fields[4:])
 
 
 def _write_memory(connection: sqlite3.Connection, profile: Profile) -> None:

@@ -4,5 +4,14 @@ from openipu.run.batching import split_micro_batch
 from openipu.run.executable import Executable, MicroBatchTimes, RunResult
 from openipu.run.passes import PASSES
 from openipu.run.taps import list_tensors
+from openipu.run.written_buffers import list_parting_statistics
 
-__all__ = ["PASSES", "Executable", "MicroBatchTimes", "RunResult", "list_tensors", "split_micro_batch"]
+__all__ = [
+    "PASSES",
+    "Executable",
+    "MicroBatchTimes",
+    "RunResult",
+    "list_parting_statistics",
+    "list_tensors",
+    "split_micro_batch",
+]

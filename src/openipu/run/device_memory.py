@@ -49,8 +49,16 @@ class DeviceMemory:
         self.hyper_set = not self.hyper
         touch_pages([*self.parameters.values(), *self.state.values()])
 
+    def check_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
+        """Refuse host tensors that cannot be copied, before the first is: a copy is whole, or is not made."""
+        for name, held in self.parameters.items():
+            _find(parameters, name, "parameter", held)
+        for name, held in self.buffers[0].items():
+            _find(buffers, name, "buffer", held)
+
     @torch.no_grad()
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
+        self.check_weights(parameters, buffers)
         for name, target in self.parameters.items():
             target.copy_(_find(parameters, name, "parameter", target))
         for replica in self.buffers:
@@ -61,6 +69,13 @@ class DeviceMemory:
         for follower in list(self._followers):
             follower.refresh()
         self.weights_loaded = True
+
+    @torch.no_grad()
+    def load_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Write buffers by name; those that the program does not use are left out."""
+        for replica in self.buffers:
+            for name in buffers.keys() & replica.keys():
+                replica[name].copy_(_find(buffers, name, "buffer", replica[name]))
 
     def follow(self, follower: Follower) -> None:
         """Let something know of newly loaded weights, for as long as it lives."""
@@ -78,6 +93,7 @@ class DeviceMemory:
 
     @torch.no_grad()
     def read_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
+        self.check_weights(parameters, buffers)
         for name, source in self.parameters.items():
             _find(parameters, name, "parameter", source).copy_(source)
         for name, source in self.buffers[0].items():
@@ -93,8 +109,8 @@ class DeviceMemory:
                 f"The hyper-parameters do not match the compiled optimizer ({'; '.join(problem)}). "
                 f"Give exactly these: {', '.join(sorted(self.hyper)) or 'none'}."
             )
-        for name, value in values.items():
-            self.hyper[name].fill_(float(value))
+        for name, value in {name: float(value) for name, value in values.items()}.items():
+            self.hyper[name].fill_(value)
         self.hyper_set = True
 
     def check_state(self, values: Mapping[str, torch.Tensor]) -> None:
@@ -109,6 +125,7 @@ class DeviceMemory:
                     f"Optimizer state {key!r} has shape {tuple(value.shape)}, but the program holds "
                     f"{tuple(self.state[key].shape)}: load state that was saved from the same model and optimizer."
                 )
+            _check_values(f"Optimizer state {key!r}", value)
 
     def check_ready(self) -> None:
         """Refuse to run on memory that was never written."""
@@ -143,4 +160,13 @@ def _find(tensors: Mapping[str, torch.Tensor], name: str, kind: str, device: tor
             f"The {kind} {name!r} has shape {tuple(found.shape)} on the host, but the program was compiled for "
             f"{tuple(device.shape)}: compile it again."
         )
+    _check_values(f"The {kind} {name!r}", found)
     return found
+
+
+def _check_values(what: str, tensor: torch.Tensor) -> None:
+    """Refuse tensors that have no values to copy, or not one for each element."""
+    if tensor.is_meta:
+        raise InputError(f"{what} is on the meta device, and has no values: give the model its weights first.")
+    if tensor.layout is not torch.strided:
+        raise InputError(f"{what} is {tensor.layout}: call to_dense() on it first, a device holds every element.")

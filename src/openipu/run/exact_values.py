@@ -15,21 +15,11 @@ import torch
 from torch import fx
 
 from openipu.graph import note_of
+from openipu.ops import Trait, has_trait
 from openipu.run.aliasing import find_viewed
 from openipu.run.draft import Draft
 
 aten = torch.ops.aten
-
-# These bring in no numbers of their own, such as the bound of a clamp, which need not be half-precision ones. The first
-# have one operand, element by element: they are computed in float32 where a reader wants float32.
-_MOVED = frozenset({aten.abs.default, aten.neg.default, aten.relu.default})
-_CHOOSING = _MOVED | {
-    aten.amax.default,
-    aten.amin.default,
-    aten.flip.default,
-    aten.max_pool2d_with_indices.default,
-    aten.max_pool3d_with_indices.default,
-}
 
 
 def find_half_numbers(graph: fx.Graph) -> set[fx.Node]:
@@ -51,7 +41,7 @@ def skip_exact_roundings(draft: Draft) -> None:
         if wide is not None and _converts(node, torch.float16, torch.float32) and _is_same_phase(node, wide):
             node.replace_all_uses_with(wide)
             draft.graph.erase_node(node)
-        elif wide is not None and node.target in _MOVED and _is_read_in_float32(node):
+        elif wide is not None and _has(node, Trait.ELEMENTWISE_CHOICE) and _is_read_in_float32(node):
             exact.add(_compute_in_float32(draft.graph, node, wide))
         elif _holds_half_numbers(node, exact):
             exact.add(node)
@@ -74,13 +64,20 @@ def _chooses(node: fx.Node) -> bool:
     """Whether each number of the result is one of the first argument's, or its negative."""
     if node.target is operator.getitem:
         return bool(node.args[1] == 0)  # the second result of a pool are places in its windows
-    return node.target in _CHOOSING or find_viewed(node) is not None
+    return _has(node, Trait.CHOOSES) or find_viewed(node) is not None
+
+
+def _has(node: fx.Node, trait: Trait) -> bool:
+    return node.op == "call_function" and has_trait(str(node.target), trait)
 
 
 def _is_read_in_float32(node: fx.Node) -> bool:
     return any(
         _is_same_phase(user, node)
-        and (_converts(user, torch.float16, torch.float32) or (user.target in _MOVED and _is_read_in_float32(user)))
+        and (
+            _converts(user, torch.float16, torch.float32)
+            or (_has(user, Trait.ELEMENTWISE_CHOICE) and _is_read_in_float32(user))
+        )
         for user in node.users
     )
 

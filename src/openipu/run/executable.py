@@ -8,6 +8,7 @@ Out: a `RunResult` for each call. The device's memory is the executable's own: t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter as clock
 from typing import Any
@@ -26,9 +27,11 @@ from openipu.run.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.micro import MicroFunction
 from openipu.run.outputs import OutputCollector, combine_micro_batches
 from openipu.run.random_stream import RandomStream
+from openipu.run.repeatable import Repeatable
 from openipu.run.rounded_updates import rounds_update
 from openipu.run.taps import UPDATED, TapCollector
 from openipu.run.tiers import Tiers
+from openipu.run.written_buffers import check_written_buffers
 from openipu.trace import WAIT, span
 
 
@@ -72,6 +75,7 @@ class Executable:
         self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
         self._has_news = False  # weights or state were written that other instances may not have
         self._tiers = Tiers(program, self._lanes, options, identity)
+        self._repeatable = Repeatable(program.name) if options.deterministic else None
         if self._tiers.tier is Tier.INSTANT:
             with pause_collection():
                 self._tiers.start()
@@ -115,6 +119,12 @@ class Executable:
         """Copy weights, and the buffers of replica 0, from the device into the host's tensors."""
         self._lanes.read_weights(into_parameters, into_buffers)
 
+    def load_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
+        """Copy some buffers from the host to every replica. All others stay as each replica has them."""
+        for lane in self._lanes.lanes:
+            lane.memory.load_buffers(buffers)
+        self._has_news = True
+
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""
         scaled = values if self.loss_scale is None else self.loss_scale.scale(values)
@@ -149,23 +159,22 @@ class Executable:
                 f"{self.program.name} was compiled for at least {needed} inputs and got {len(leaves)}: "
                 "pass the same structure of arguments as at compilation."
             )
+        if self._repeatable is not None:
+            leaves = self._repeatable.align(leaves)
         inputs = {entry.index: split_call(leaves[entry.index], entry, options) for entry in entries}
         engine = self._tiers.start()
         if options.training and options.instances > 1:
             with span(WAIT, "other instances"):
                 self._meet_instances()
         started = clock()
-        with torch.no_grad():
+        with torch.no_grad(), self._repeatable.hold() if self._repeatable is not None else nullcontext():
             function = engine.function_of(0)
             seeded = any(entry.kind is InputKind.SEED for entry in function.arguments)
             updates = options.device_iterations if self._rounds_update else 0
-            if not function.random and not seeded and not updates:
-                result = self._run(engine, inputs, None, [])
-            else:
-                with self._stream.use():
-                    seeds = self._draw_seeds(options) if seeded else None
-                    update_seeds = self._draw_update_seeds(updates)
-                    result = self._run(engine, inputs, seeds, update_seeds)
+            seeds = self._draw_seeds(options) if seeded else None
+            update_seeds = self._draw_update_seeds(updates)
+            with self._stream.use() if function.random else nullcontext():
+                result = self._run(engine, inputs, seeds, update_seeds)
         self._tiers.note_run(clock() - started)
         return result
 
@@ -186,6 +195,7 @@ class Executable:
         if self.loss_scale is not None:
             self.loss_scale.begin()
         for position in range(0, options.micro_batches, fold):
+            # Of the first micro-batch of those that run as one; in training they are of one iteration.
             iteration, within = divmod(position, steps)
             step, replica = divmod(within, options.replicas)
             if within == 0:
@@ -211,19 +221,20 @@ class Executable:
             if together:
                 collector.add_together(outputs)
             for offset in range(fold):
-                iteration, within = divmod(position + offset, steps)
-                step, replica = divmod(within, options.replicas)
-                wanted = together or collector.wants(iteration, step)
+                own_iteration, own_within = divmod(position + offset, steps)
+                own_step, own_replica = divmod(own_within, options.replicas)
+                wanted = together or collector.wants(own_iteration, own_step)
                 if wanted and not together:
                     one = outputs if fold == 1 else _take_one(outputs, results.scalar, offset, fold)
-                    collector.add(replica, one)
+                    collector.add(own_replica, one)
                 times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
-            if within == steps - 1:
+            last_iteration, last_within = divmod(position + fold - 1, steps)
+            if last_within == steps - 1:
                 if self._group is not None:
                     self._group.sum_gradients(engine.list_gradients())
                 engine.finish()
                 self._follow_gradients()
-                self._tap_updates(taps, iteration)
+                self._tap_updates(taps, last_iteration)
         joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
 
@@ -321,13 +332,7 @@ def _check_options(program: Program, options: RunOptions) -> None:
             f"{program.name} was captured for {kinds[program.training]}, but the options ask for "
             f"{kinds[options.training]}: capture it again with the same setting of training."
         )
-    written = [entry.name for entry in program.micro.outputs_of(OutputKind.BUFFER)]
-    if written and options.replicas > 1 and options.broadcast_buffers:
-        raise OptionError(
-            f"forward writes to {'buffer' if len(written) == 1 else 'buffers'} {', '.join(written)}, and there are "
-            f"{options.replicas} replicas: written buffers cannot be broadcast to replicas. Set broadcast_buffers to "
-            "False, so that each replica keeps its own, or use one replica."
-        )
+    check_written_buffers(program, options)
 
 
 class _Results:

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from openipu.run.drawing import draw_bits, random_bits
-from openipu.run.kernels import max_pool_2d
+from openipu.run.kernels import copy_strided, max_pool_2d, read_strided, write_strided
 
 aten = torch.ops.aten
 
@@ -93,7 +93,13 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 
 # Quicker kernels of our own making, with the same results.
-KERNELS: dict[Any, Callable[..., Any]] = {aten.max_pool2d_with_indices.default: max_pool_2d}
+KERNELS: dict[Any, Callable[..., Any]] = {
+    aten.max_pool2d_with_indices.default: max_pool_2d,
+    # Captured graphs read memory by its places from flat tensors only, which a run may hold anywhere.
+    aten.as_strided.default: read_strided,
+    aten.as_strided_copy.default: copy_strided,
+    aten.as_strided_scatter.default: write_strided,
+}
 
 # Tensor methods for a change of format: a third of the overhead of the operator.
 CONVERSIONS: dict[torch.dtype, str] = {torch.float16: "half", torch.float32: "float"}

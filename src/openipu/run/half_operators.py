@@ -1,37 +1,22 @@
 """Operators that are computed in float32 when their operands are half precision.
 
-In: nothing. Out: `WIDENED`, ATen operators in three families. `PRODUCTS` follow the IPU's rule: half operands, float32
-partials, one rounding to half. `WITHOUT_HALF_KERNEL` cannot be run otherwise. `SLOW_IN_HALF` have a kernel for CPUs
-that takes one number at a time: 1.3 to 30 times as long as in float32, measured with PyTorch 2.13 and AVX-512, and
-longer than with a conversion before and after. All other operators have half-precision kernels that compute in float32
-registers and round once, at about the speed of float32: they stay as they are.
+In: the traits of the op table. Out: `WIDENED`, ATen operators in three families. `PRODUCTS` follow the IPU's rule: half
+operands, float32 partials, one rounding to half. `WITHOUT_HALF_KERNEL` cannot be run otherwise. `SLOW_IN_HALF` have a
+kernel for CPUs that takes one number at a time: 1.3 to 30 times as long as in float32, measured with PyTorch 2.13 and
+AVX-512, and longer than with a conversion before and after. All other operators have half-precision kernels that
+compute in float32 registers and round once, at about the speed of float32: they stay as they are.
 """
 
 from __future__ import annotations
 
 import torch
 
+from openipu.ops import TRAITS, Trait
+
 aten = torch.ops.aten
 
 PRODUCTS = frozenset(
-    {
-        aten._euclidean_dist.default,
-        aten._scaled_dot_product_flash_attention_for_cpu.default,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
-        aten._trilinear.default,
-        aten.addbmm.default,
-        aten.addmm.default,
-        aten.addmv.default,
-        aten.addr.default,
-        aten.baddbmm.default,
-        aten.bmm.default,
-        aten.convolution.default,
-        aten.convolution_backward.default,
-        aten.dot.default,
-        aten.mm.default,
-        aten.mv.default,
-        aten.vdot.default,
-    }
+    getattr(aten, name.removeprefix("aten.")).default for name, traits in TRAITS.items() if Trait.PRODUCT in traits
 )
 
 WITHOUT_HALF_KERNEL = frozenset(

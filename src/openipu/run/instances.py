@@ -16,6 +16,7 @@ import torch
 import torch.distributed as distributed
 
 from openipu.errors import InstanceError
+from openipu.heartbeat import start_heartbeat
 
 LAUNCHED_VARIABLE = "POPDIST_NUM_TOTAL_REPLICAS"  # what poprun sets for every instance
 
@@ -80,6 +81,7 @@ class InstanceGroup:
 
 def join_instances(count: int) -> InstanceGroup:
     """Meet the other instances; the first time in a process this waits until all are there."""
+    start_heartbeat()  # from here on others wait for this one
     if not distributed.is_available():
         raise InstanceError("This PyTorch was built without torch.distributed: use replicas in one process instead.")
     if not distributed.is_initialized():

@@ -31,3 +31,23 @@ def max_pool_2d(
     turned = tensor.contiguous(memory_format=torch.channels_last)
     values, indices = pool(turned, kernel, stride, padding, dilation, ceil_mode)
     return values.contiguous(), indices
+
+
+def read_strided(row: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
+    """`as_strided` of a flat tensor, which may begin anywhere in memory."""
+    dense = row.contiguous()
+    return dense.as_strided(size, stride, dense.storage_offset() + offset)
+
+
+def copy_strided(row: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
+    """`as_strided_copy` of a flat tensor."""
+    return read_strided(row, size, stride, offset).clone()
+
+
+def write_strided(
+    row: torch.Tensor, source: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int
+) -> torch.Tensor:
+    """`as_strided_scatter` into a flat tensor: a copy of it, with `source` in these places."""
+    copy = row.clone(memory_format=torch.contiguous_format)
+    copy.as_strided(size, stride, offset).copy_(source)
+    return copy

@@ -68,9 +68,12 @@ class Lanes:
         return self.lanes[0]
 
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
-        """Give each lane its groups' part of the host's weights."""
+        """Give each lane its groups' part of the host's weights: to all lanes, or to none."""
+        parts = {}
         for lane in self.lanes:
-            own = {name: self._select(name, tensor, lane) for name, tensor in parameters.items()}
+            parts[lane] = {name: self._select(name, tensor, lane) for name, tensor in parameters.items()}
+            lane.memory.check_weights(parts[lane], buffers)
+        for lane, own in parts.items():
             lane.memory.load_weights(own, buffers)
 
     def _select(self, name: str, tensor: torch.Tensor, lane: Lane) -> torch.Tensor:

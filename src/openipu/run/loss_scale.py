@@ -25,6 +25,7 @@ from openipu.graph import (
     note_of,
 )
 from openipu.numerics import FLOAT16
+from openipu.ops import Trait, has_trait
 from openipu.run.aliasing import find_viewed
 from openipu.run.draft import Draft
 from openipu.run.drawing import set_value
@@ -35,7 +36,6 @@ aten = torch.ops.aten
 LOSS_SCALING = "loss_scaling"  # the key of the hyper-parameter
 STATISTIC = "small gradients"
 
-_PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward"})
 _LARGEST_FACTOR = 2.0**100  # the scale itself is a float32 number, and so is one part in it
 
 
@@ -142,4 +142,4 @@ def _find_tracked(graph: fx.Graph, hyper: set[str], tracking: GradientTracking) 
 def _names_product(node: fx.Node) -> bool:
     maker = node.args[0] if node.target is operator.getitem else node
     target = maker.target if isinstance(maker, fx.Node) else None
-    return isinstance(target, torch._ops.OpOverload) and target.overloadpacket.__name__ in _PRODUCTS
+    return isinstance(target, torch._ops.OpOverload) and has_trait(str(target), Trait.MATMUL_OR_CONVOLUTION)

@@ -1,21 +1,21 @@
 """Which engine runs a program, and when it is exchanged.
 
 In: a program on its lanes, options, the program's key in the cache. Out: the engine to use for each run. The instant
-tier answers first. `auto` compiles in the background once a run has gone on for some seconds, tries the compiled engine
-when it is there, and keeps the quicker one; the verdict is kept for the next process.
+tier answers first. `auto` compiles in the background once a run has gone on for so long that this should pay, tries the
+compiled engine when it is there, and keeps the quicker one; the verdict is kept for the next process.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections import deque
 
 import torch
 
-from openipu.errors import InputError, OptionError
-from openipu.graph import Program, RunOptions, Tier
+from openipu.errors import InputError
+from openipu.graph import Program, RunOptions, Tier, describe_options
+from openipu.run.compile_choice import NEVER, choose_patience, choose_rounding_patience, estimate_seconds
 from openipu.run.draft import Draft
 from openipu.run.engines import CompiledEngine, Engine, InstantEngine, draft_units
 from openipu.run.fold_choice import apply_fold, choose_fold
@@ -38,15 +38,22 @@ from openipu.run.rounding import choose_overflow
 from openipu.run.update_rules import plan_update
 from openipu.trace import COMPILE, mark_moment, span
 
-PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
-
-_PATIENCE_SECONDS = 20.0  # a run that has gone on for so long is worth a compilation
 _TRIED_RUNS = 8  # of each engine, for the comparison: so many at least
 _TRIED_SECONDS = 0.25  # and for so long, because a few short runs say little
 _MOST_TRIED_RUNS = 256
 _CLOSE_SPEED = 1.2  # engines that differ by less are compared twice
 _JUDGED_SPEED = 1.0  # the compiled engine stays if its best time is at most so much of the instant one's
 _VERDICT = "slower than instant"
+
+# Options that no compiled graph depends on: which results come back, what is planned, and how a run begins.
+_NOT_IN_CODE = frozenset(
+    {
+        *("tier", "random_seed", "deterministic"),
+        *("output_mode", "output_period"),
+        *("available_memory_proportion", "memory_proportions", "io_tiles", "overlapped_io"),
+        *("strategy", "recompute", "locations"),
+    }
+)
 
 _logger = logging.getLogger("openipu")
 
@@ -58,14 +65,17 @@ class Tiers:
         self._program = program
         self._lanes = lanes
         self._options = options
-        self._key = None if identity is None else _make_key(identity, options)
-        # What looks inside the program needs its single operators; lanes have memories of their own.
+        self._key = None if identity is None else make_program_key(identity, options)
+        # What looks inside the program needs its single operators; lanes have memories of their own; and when native
+        # code is there depends on how busy the machine is.
         single = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1
+        single |= options.deterministic
         self._wanted = Tier.INSTANT if single else options.tier
         self._fold: int | None = None
         self._native: NativeProgram | None = None
         self._build: NativeBuild | None = None
-        self._patience = _read_patience() if self._wanted is Tier.AUTO else float("inf")
+        self._patience = choose_patience(program) if self._wanted is Tier.AUTO else NEVER
+        self._rounding_patience = choose_rounding_patience() if self._wanted is Tier.AUTO else NEVER
         self._spent_seconds = 0.0
         self._times: deque[float] = deque(maxlen=_MOST_TRIED_RUNS)
         self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
@@ -97,11 +107,11 @@ class Tiers:
 
     def note_run(self, seconds: float) -> None:
         """After each run: start the compiler, take over what it made, or take it back."""
-        if self._options.stochastic_rounding:
-            take_over_rounding(choose_overflow(self._options))
-        if self._wanted is not Tier.AUTO or self._patience == float("inf"):
-            return
         self._spent_seconds += seconds
+        if self._options.stochastic_rounding:
+            self._follow_rounding()
+        if self._wanted is not Tier.AUTO or self._patience == NEVER:
+            return
         self._times.append(seconds)
         if self._native is not None:
             self._judge()
@@ -113,12 +123,20 @@ class Tiers:
             self._compile_in_background()
             release_pages()
 
+    def _follow_rounding(self) -> None:
+        """Have the function for stochastic rounding compiled once it pays, and use it."""
+        overflow = choose_overflow(self._options)
+        if self.tier is Tier.INSTANT and self._spent_seconds > self._rounding_patience:
+            self._rounding_patience = NEVER
+            prepare_rounding(overflow, build=True)
+        take_over_rounding(overflow)
+
     def _start_compiled(self) -> bool:
         native = find_native(self._key) if self._key is not None else None
         if native is None and self._wanted is Tier.AUTO:
             return False
         if native is not None and self._wanted is Tier.AUTO:
-            self._patience = float("inf")  # judged before
+            self._patience = NEVER  # judged before
             if native.entry.description.get(_VERDICT):
                 return False
         try:
@@ -131,6 +149,7 @@ class Tiers:
             _warn_not_compiled(self._program.name, error)
             self._wanted = Tier.INSTANT
             return False
+        _logger.info("%s starts in the compiled tier.", self._program.name)
         return True
 
     def _bind_native(self, native: NativeProgram) -> None:
@@ -146,7 +165,7 @@ class Tiers:
             self._bind_native(native)
         except InputError as error:  # parameters with step counts of their own
             _logger.warning("%s goes on in the instant tier. %s", self._program.name, error)
-            self._native, self._patience = None, float("inf")
+            self._native, self._patience = None, NEVER
             return False
         return True
 
@@ -163,20 +182,36 @@ class Tiers:
         try:
             job = self._write_job()
             self._build = NativeBuild(job, background=True)
-            _logger.info("%s is being compiled in the background.", self._program.name)
+            _logger.info(
+                "%s is being compiled in the background, at %s: its steps have taken %.0f s, %s each, and compiling "
+                "needs some %.0f s of a free core.",
+                self._program.name,
+                self._build.process.priority,
+                self._spent_seconds,
+                _format_step(self._instant_seconds),
+                estimate_seconds(self._program),
+            )
             mark_moment(COMPILE, "native code: begun in another process")
-        except NotCompiledError as error:
-            _logger.debug("%s stays in the instant tier: %s.", self._program.name, error)
-            self._patience = float("inf")
+        except (NotCompiledError, OSError) as error:
+            _logger.info("%s stays in the instant tier, and is not compiled: %s", self._program.name, error)
+            self._patience = NEVER
 
     def _take_over(self, build: NativeBuild) -> None:
         self._build = None
         try:
             self._bind_native(build.finish())
         except Exception as error:
-            _logger.info("%s stays in the instant tier: %s.", self._program.name, error)
-            self._patience = float("inf")
+            _logger.info(
+                "%s stays in the instant tier: compiling it ended after %.0f s without a result (%s).",
+                self._program.name,
+                build.seconds,
+                error,
+            )
+            self._patience = NEVER
             return
+        _logger.info(
+            "%s has been compiled, in %.0f s, and is tried in the compiled tier.", self._program.name, build.seconds
+        )
         mark_moment(COMPILE, "native code: taken over")
         self._times.clear()
 
@@ -197,19 +232,31 @@ class Tiers:
         elif 1 / _CLOSE_SPEED < self._instant_seconds / best < _CLOSE_SPEED:
             self._compiled_seconds = best
             self._times.clear()
+            _logger.info("%s runs in the instant tier for another comparison: the tiers are close.", self._program.name)
             self.engine = self._build_instant()
         else:
             self._decide(self._instant_seconds, best)
 
     def _decide(self, instant: float, compiled: float) -> None:
-        self._patience = float("inf")
+        self._patience = NEVER
         assert self._native is not None
         if compiled <= instant * _JUDGED_SPEED:
             if self.tier is Tier.INSTANT and not self._bind_again(self._native):
                 return
-            _logger.info("%s runs compiled: %.2fx.", self._program.name, instant / compiled)
+            _logger.info(
+                "%s changes to the compiled tier: a step takes %s instead of %s (%.2fx).",
+                self._program.name,
+                _format_step(compiled),
+                _format_step(instant),
+                instant / compiled,
+            )
             return
-        _logger.info("%s stays in the instant tier, which is quicker.", self._program.name)
+        _logger.info(
+            "%s stays in the instant tier, which is quicker: a step takes %s, and %s compiled.",
+            self._program.name,
+            _format_step(instant),
+            _format_step(compiled),
+        )
         self._native.describe({_VERDICT: True})
         self._native = None
         if self.tier is Tier.COMPILED:
@@ -223,8 +270,7 @@ class Tiers:
             plan = plan_update(self._program)
         fold = self._choose_fold()
         if self._options.stochastic_rounding:
-            patient = self._wanted is Tier.AUTO and self._patience != float("inf")
-            prepare_rounding(choose_overflow(self._options), build=patient)
+            prepare_rounding(choose_overflow(self._options), build=False)
         return InstantEngine(self._program, self._lanes, self._options, plan, lambda: self._draft(fold), fold)
 
     def _choose_fold(self) -> int:
@@ -242,33 +288,14 @@ class Tiers:
         return folded
 
 
-def _make_key(identity: str, options: RunOptions) -> str:
-    facts = {
-        "program": identity,
-        "iterations": options.device_iterations if not options.training else 1,
-        "accumulation": options.gradient_accumulation,
-        "replicas": options.replicas,
-        "reduction": options.reduction,
-        "folding": options.folding,
-        "half_partials": options.half_partials,
-        "stochastic_rounding": options.stochastic_rounding,
-        "half_overflow": options.half_overflow,
-        "loss_scale_control": repr(options.loss_scale_control),
-        **({"instances": options.instances} if options.instances > 1 else {}),
-    }
-    return make_native_key(facts)
+def make_program_key(identity: str, options: RunOptions) -> str:
+    """The key of native code for a program with these options: all that are not known to leave the code as it is."""
+    without = _NOT_IN_CODE | ({"device_iterations"} if options.training else set())
+    return make_native_key({"program": identity, "options": describe_options(options, without=without)})
 
 
-def _read_patience() -> float:
-    wished = os.environ.get(PATIENCE_VARIABLE)
-    if not wished:
-        return _PATIENCE_SECONDS
-    try:
-        return float(wished)
-    except ValueError:
-        raise OptionError(
-            f"{PATIENCE_VARIABLE} is {wished!r}, which is no number of seconds: set it to 20, for example, or `inf`."
-        ) from None
+def _format_step(seconds: float | None) -> str:
+    return "some time" if seconds is None else f"{1e3 * seconds:,.2f} ms"
 
 
 def _warn_not_compiled(name: str, error: Exception) -> None:

@@ -13,27 +13,11 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.ops import Trait, has_trait
 from openipu.run.aliasing import find_viewed, is_pure
 from openipu.run.draft import Draft
 
 aten = torch.ops.aten
-
-# Operators that only move, choose or negate numbers: their half results are exact.
-_EXACT = frozenset(
-    {
-        "_adaptive_max_pool2d", "_to_copy", "_unsafe_index", "abs", "adaptive_max_pool2d", "adaptive_max_pool3d",
-        "amax", "amin", "arange", "cat", "clamp", "clamp_max", "clamp_min", "clone", "constant_pad_nd", "copy",
-        "copysign", "embedding", "empty", "empty_like", "fill", "flip", "full", "full_like", "gather", "hardtanh",
-        "index", "index_select", "lift_fresh_copy", "masked_fill", "masked_select", "max", "max_pool2d_with_indices",
-        "max_pool3d_with_indices", "maximum", "min", "minimum", "nan_to_num", "native_dropout", "neg", "new_empty",
-        "new_full", "new_ones", "new_zeros", "ones", "ones_like", "pixel_shuffle", "pixel_unshuffle",
-        "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "relu", "repeat", "replication_pad1d",
-        "replication_pad2d", "replication_pad3d", "roll", "scalar_tensor", "scatter", "select_backward",
-        "select_scatter", "sign", "slice_backward", "slice_scatter", "sort", "split_with_sizes_copy", "stack",
-        "threshold", "threshold_backward", "topk", "tril", "triu", "upsample_nearest1d", "upsample_nearest2d",
-        "upsample_nearest3d", "where", "zeros", "zeros_like",
-    }
-)  # fmt: skip
 
 
 def widen_half_arithmetic(draft: Draft) -> None:
@@ -47,7 +31,7 @@ def widen_half_arithmetic(draft: Draft) -> None:
 def _rounds(node: fx.Node) -> bool:
     if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
         return False
-    if node.target.overloadpacket.__name__ in _EXACT or not is_pure(node) or find_viewed(node) is not None:
+    if has_trait(str(node.target), Trait.EXACT) or not is_pure(node) or find_viewed(node) is not None:
         return False
     return any(_is_half(value) for value in _list_values(node.meta.get("val")))
 

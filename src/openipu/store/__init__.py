@@ -8,9 +8,10 @@ from openipu.store.location import (
     choose_directory,
     choose_limit_bytes,
     explain_exposure,
+    explain_openness,
     parse_size,
 )
-from openipu.store.locks import hold_file
+from openipu.store.locks import FileLock, hold_file, take_lock
 from openipu.store.records import Finding, Removal, Summary
 from openipu.store.store import Store, open_store
 
@@ -18,6 +19,7 @@ __all__ = [
     "DIRECTORY_VARIABLE",
     "LIMIT_VARIABLE",
     "Entry",
+    "FileLock",
     "Finding",
     "Part",
     "Removal",
@@ -28,8 +30,10 @@ __all__ = [
     "describe_build",
     "describe_host",
     "explain_exposure",
+    "explain_openness",
     "hold_file",
     "make_key",
     "open_store",
     "parse_size",
+    "take_lock",
 ]

@@ -7,6 +7,7 @@ directory that was moved away between opening and locking is noticed by its inod
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 from openipu.errors import ArchiveError
 from openipu.store.entry import MANIFEST, read_manifest
 from openipu.store.locks import FileLock, take_lock
+from openipu.store.plain_files import NotPlainError
 
 USE, HOLD, WRITE = ".use", ".hold", ".write"
 
@@ -40,6 +42,8 @@ def list_entries(directory: Path) -> list[Path]:
 
 def keep_entry(path: Path, create: bool) -> FileLock | None:
     """Keep an entry from being removed. None if it is not there, and is not to be made."""
+    if path.is_symlink():
+        raise NotPlainError(errno.ELOOP, "an entry is no symbolic link", path)
     for _ in range(_ATTEMPTS):
         if create:
             path.mkdir(mode=0o700, exist_ok=True)
@@ -71,24 +75,28 @@ def is_kept(path: Path) -> bool:
 def remove_entry(path: Path, complain: Complain) -> bool:
     """Take an entry away in one move, unless somebody uses it."""
     aside: Path | None = None
+    lock: FileLock | None = None
     try:
-        lock = take_lock(path / USE, wait=False)
-        if lock is None:
-            return False
-        try:
-            if not lock.stands_for(path / USE):
-                return False
-            aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=_TRASH_PREFIX))
-            os.rename(path, aside / path.name)
+        if path.is_symlink():
+            path.unlink()
             return True
-        finally:
-            lock.release()
+        try:
+            lock = take_lock(path / USE, wait=False)
+            if lock is None or not lock.stands_for(path / USE):
+                return False
+        except NotPlainError:
+            pass  # nobody can have locked it
+        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=_TRASH_PREFIX))
+        os.rename(path, aside / path.name)
+        return True
     except FileNotFoundError:
         return False
     except OSError as error:
         complain(f"{path} cannot be removed from the executable cache ({error.strerror}).")
         return False
     finally:
+        if lock is not None:
+            lock.release()
         if aside is not None:
             shutil.rmtree(aside, ignore_errors=True)
 

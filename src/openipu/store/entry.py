@@ -11,19 +11,23 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from openipu.errors import ArchiveError
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
+from openipu.saving import PART_SUFFIX, PRIVATE, save_bytes
 from openipu.store.locks import FileLock
+from openipu.store.plain_files import NotPlainError, open_own, read_own
 
 FORMAT = 1
 MANIFEST = "manifest"  # a line with the checksum of the rest, then JSON
-TEMPORARY_SUFFIX = ".tmp"
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -61,6 +65,16 @@ class Manifest:
         return sum(part.size_bytes for part in self.parts.values())
 
 
+class _Body(msgspec.Struct, frozen=True):
+    """The JSON of a manifest."""
+
+    format: int
+    key: str
+    created_seconds: float
+    description: dict[str, Any]
+    parts: dict[str, PartRecord]
+
+
 class Entry:
     """An entry that was checked and is in use: it is not evicted until `close`, or until it is forgotten."""
 
@@ -96,7 +110,7 @@ class Entry:
 
     def read(self, name: str) -> bytes:
         """The content of a part."""
-        return self.find(name).read_bytes()
+        return read_own(self.find(name))
 
     def close(self) -> None:
         """Let the entry be evicted."""
@@ -105,7 +119,7 @@ class Entry:
 
 def check_name(name: str) -> str:
     """A name of a part that is also a plain file name."""
-    if _NAME.fullmatch(name) is None or name == MANIFEST or name.endswith(TEMPORARY_SUFFIX):
+    if _NAME.fullmatch(name) is None or name == MANIFEST or name.endswith(PART_SUFFIX):
         raise ArchiveError(f"A part of a cache entry cannot be called {name!r}: use letters, digits, '.', '_' and '-'.")
     return name
 
@@ -142,24 +156,22 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 def read_manifest(directory: Path) -> Manifest:
     """The manifest of an entry; FileNotFoundError if there is none, ArchiveError if it cannot be believed."""
-    checksum, _, text = (directory / MANIFEST).read_bytes().partition(b"\n")
+    try:
+        content = read_own(directory / MANIFEST)
+    except NotPlainError as error:
+        raise ArchiveError(f"the manifest of {directory} is not believed: {error.strerror}") from error
+    checksum, _, text = content.partition(b"\n")
     if checksum != hashlib.sha256(text).hexdigest().encode():
         raise ArchiveError(f"the manifest of {directory} is not what was written")
-    try:
-        body = json.loads(text)
-        if body["format"] != FORMAT:
-            raise ArchiveError(f"{directory} has format {body['format']}, and this openipu reads {FORMAT}")
-        parts = {
-            check_name(name): PartRecord(
-                check_name(str(part["file"])), int(part["size_bytes"]), str(part["sha256"]), bool(part["native"])
-            )
-            for name, part in body["parts"].items()
-        }
-        if body["key"] != directory.name:
-            raise ArchiveError(f"{directory} was written for {body['key']}")
-        return Manifest(body["key"], float(body["created_seconds"]), dict(body["description"]), parts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError(f"the manifest of {directory} cannot be read ({error})") from error
+    body = parse_json(text, _Body, Origin(f"the manifest of {directory}", ArchiveError, "It is written again."))
+    if body.format != FORMAT:
+        raise ArchiveError(f"{directory} has format {body.format}, and this openipu reads {FORMAT}")
+    if body.key != directory.name:
+        raise ArchiveError(f"{directory} was written for {body.key}")
+    for name, part in body.parts.items():
+        check_name(name)
+        check_name(part.file)
+    return Manifest(body.key, body.created_seconds, body.description, body.parts)
 
 
 def check_parts(directory: Path, manifest: Manifest) -> None:
@@ -172,10 +184,12 @@ def check_part(directory: Path, name: str, part: PartRecord) -> None:
     """Compare one part with its checksum."""
     path = directory / part.file
     try:
-        if path.is_symlink() or not path.is_file():
-            raise ArchiveError(f"part {name} of {directory} is missing, or is no plain file")
-        with path.open("rb") as file:
+        with os.fdopen(open_own(path, native=part.native), "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
+    except NotPlainError as error:
+        raise ArchiveError(f"part {name} of {directory} is not believed: {error.strerror}") from error
+    except FileNotFoundError as error:
+        raise ArchiveError(f"part {name} of {directory} is missing") from error
     except OSError as error:
         raise ArchiveError(f"part {name} of {directory} cannot be read ({error.strerror})") from error
     if found != part.sha256:
@@ -189,11 +203,5 @@ def seal_manifest(body: Mapping[str, Any]) -> bytes:
 
 
 def _replace_file(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=TEMPORARY_SUFFIX)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    # Not durable: what a crash of the machine damages has the wrong checksum, and is made again.
+    save_bytes(path, content, mode=PRIVATE, durable=False)

@@ -16,7 +16,7 @@ from typing import Any
 
 import openipu
 
-_COMPILING_FOLDERS = ("graph", "machine", "numerics", "ops", "plan", "run")  # what decides how a program is compiled
+COMPILING_FOLDERS = ("graph", "machine", "numerics", "ops", "plan", "run")  # what decides how a program is compiled
 
 
 def make_key(facts: Mapping[str, Any]) -> str:
@@ -28,14 +28,18 @@ def make_key(facts: Mapping[str, Any]) -> str:
 @cache
 def describe_build() -> dict[str, str]:
     """The software that compiles: openipu, down to its sources, and PyTorch. An edited checkout has another one."""
-    package = Path(openipu.__file__).parent
+    sources = digest_sources(Path(openipu.__file__).parent)
+    return {"openipu": openipu.__version__, "sources": sources, "torch": importlib.metadata.version("torch")}
+
+
+def digest_sources(package: Path) -> str:
+    """A short text that changes with every line of the code that compiles, in a package that lies there."""
     digest = hashlib.sha256()
-    for folder in _COMPILING_FOLDERS:
+    for folder in COMPILING_FOLDERS:
         for path in sorted((package / folder).rglob("*.py")):
             digest.update(f"{path.relative_to(package).as_posix()}\n".encode())
             digest.update(path.read_bytes())
-    torch_version = importlib.metadata.version("torch")
-    return {"openipu": openipu.__version__, "sources": digest.hexdigest()[:16], "torch": torch_version}
+    return digest.hexdigest()[:16]
 
 
 @cache

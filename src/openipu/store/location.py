@@ -77,3 +77,20 @@ def explain_exposure(directory: Path) -> str | None:
     except OSError as error:
         return f"{directory} cannot be looked at ({error.strerror})"
     return None
+
+
+def explain_openness(directory: Path) -> str | None:
+    """Why others may look into a directory, or decide what it is; None if it is this user's alone."""
+    try:
+        found = directory.lstat()
+    except OSError as error:
+        return f"it cannot be looked at ({error.strerror})"
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else "it is no directory"
+    if not hasattr(os, "geteuid"):
+        return None
+    if found.st_uid != os.geteuid():
+        return f"it belongs to user {found.st_uid}, and this is user {os.geteuid()}"
+    if stat.S_IMODE(found.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+        return f"it is open to others (mode {stat.S_IMODE(found.st_mode):o})"
+    return None

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from openipu.store.plain_files import open_plain
+
 if sys.platform != "win32":  # there, processes compile side by side, which costs time but no correctness
     import fcntl
 
@@ -51,17 +53,18 @@ def take_lock(path: Path, *, shared: bool = False, wait: bool = True) -> FileLoc
     """Lock a file, and make it if need be. None: another one has it, and `wait` is off.
 
     Where a directory cannot be written, a shared lock is taken on the file as it is; FileNotFoundError if it is not.
+    NotPlainError where something else lies there.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        descriptor = open_plain(path, os.O_RDWR | os.O_CREAT)
     except PermissionError:
         if not shared:
             raise
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        descriptor = open_plain(path, os.O_RDONLY)
     except OSError as error:
         if not shared or error.errno != errno.EROFS:
             raise
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        descriptor = open_plain(path, os.O_RDONLY)
     if sys.platform == "win32":
         return FileLock(descriptor)
     operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)

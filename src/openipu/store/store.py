@@ -48,6 +48,7 @@ from openipu.store.entry import (
 )
 from openipu.store.location import choose_directory, choose_limit_bytes, explain_exposure
 from openipu.store.locks import FileLock, take_lock
+from openipu.store.plain_files import NotPlainError
 from openipu.store.records import Finding, Removal, Summary
 
 Parts = Mapping[str, Part | bytes]
@@ -72,7 +73,7 @@ class Store:
         """An entry whose parts are all as they were written. A damaged one is removed, and None comes back."""
         path = self.directory / check_key(key)
         try:
-            return self._read(path) if os.path.exists(path / MANIFEST) else None
+            return self._read(path) if os.path.lexists(path / MANIFEST) else None
         except OSError as error:
             _warn_once(f"The executable cache at {self.directory} cannot be read ({error}): nothing is taken from it.")
             return None
@@ -214,7 +215,12 @@ class Store:
         return tuple(damaged)
 
     def _read(self, path: Path) -> Entry | None:
-        lock = keep_entry(path, create=False)
+        try:
+            lock = keep_entry(path, create=False)
+        except NotPlainError as error:
+            _warn_once(f"The executable cache has something else than an entry, which is removed: {error}.")
+            remove_entry(path, _warn_once)
+            return None
         if lock is None:
             return None
         try:

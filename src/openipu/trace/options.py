@@ -5,7 +5,6 @@ In: the text of the variable. Out: `TraceOptions`, or an `OptionError` that name
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import OptionError
+from openipu.files.documents import parse_variable
+from openipu.files.origin import shorten
 
 VARIABLE = "PVTI_OPTIONS"
 EXAMPLE = '{"enable": "true", "directory": "traces"}'
@@ -32,15 +33,10 @@ def read_trace_options(text: str | None) -> TraceOptions:
     """Read the variable's text. None, when it is not set, turns tracing off; an empty text does so too."""
     if not text or not text.strip():
         return TraceOptions()
-    try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise OptionError(f"{VARIABLE} is not JSON ({error}): {text}. Write it as '{EXAMPLE}', or unset it.") from None
-    if not isinstance(values, dict):
-        raise OptionError(f"{VARIABLE} must be a JSON object such as '{EXAMPLE}', not {text}.")
+    values = parse_variable(VARIABLE, text, EXAMPLE)
     unknown = [name for name in values if name not in _READERS]
     if unknown:
-        raise OptionError(f"{VARIABLE} has no option {unknown[0]!r}. There are {', '.join(_READERS)}.")
+        raise OptionError(f"{VARIABLE} has no option {shorten(unknown[0])}. There are {', '.join(_READERS)}.")
     read = {field: reader(values[name]) for name, (field, reader) in _READERS.items() if name in values}
     options = TraceOptions(**{"enabled": True, **read})
     # Scripts may change the working directory later: all files of a run belong together.
@@ -54,19 +50,19 @@ def read_environment(environment: Mapping[str, str] = os.environ) -> TraceOption
 def _read_enable(value: Any) -> bool:
     word = str(value).lower()
     if word not in ("true", "false", "1", "0"):
-        raise OptionError(f"{VARIABLE}: enable is {value!r}, which is neither true nor false.")
+        raise OptionError(f"{VARIABLE}: enable is {shorten(value)}, which is neither true nor false.")
     return word in ("true", "1")
 
 
 def _read_directory(value: Any) -> Path:
     if not isinstance(value, str) or not value:
-        raise OptionError(f"{VARIABLE}: directory is {value!r}. Give the path of a directory as text.")
+        raise OptionError(f"{VARIABLE}: directory is {shorten(value)}. Give the path of a directory as text.")
     return Path(value)
 
 
 def _read_channels(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise OptionError(f'{VARIABLE}: channels is {value!r}. Give a list of names, such as ["Framework"].')
+        raise OptionError(f'{VARIABLE}: channels is {shorten(value)}. Give a list of names, such as ["Framework"].')
     return tuple(value)
 
 
@@ -76,7 +72,7 @@ def _read_duration(value: Any) -> float:
     except (TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds < float("inf") or isinstance(value, bool):
-        raise OptionError(f"{VARIABLE}: duration is {value!r}. Give seconds, or 0 for no limit.")
+        raise OptionError(f"{VARIABLE}: duration is {shorten(value)}. Give seconds, or 0 for no limit.")
     return seconds
 
 

@@ -6,25 +6,40 @@ nesting. Whatever is wrong with a file is a `TraceError` that says what to do.
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from openipu.errors import TraceError
-from openipu.trace.trace_file import APPLICATION_ID, SCHEMA_VERSION, SUFFIX
+from openipu.files.databases import Database, DatabaseFormat, open_database
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
+from openipu.files.values import Count, Finite, Text, Whole, convert
+from openipu.trace.trace_file import APPLICATION_ID, SCHEMA_VERSION, SUFFIX, TABLES
 
 Integers = npt.NDArray[np.int64]
 
 MOMENT = -1  # the duration of an event that has none
+
+_RECORD_AGAIN = "Run the program again with this version of openipu to record another trace."
+_FORMAT = DatabaseFormat(
+    "trace", APPLICATION_ID, SCHEMA_VERSION, TABLES, growing=True, largest=4 << 30, most_rows=20_000_000
+)
+_Time = Annotated[int, msgspec.Meta(ge=0, le=1 << 61)]
+_Duration = Annotated[int, msgspec.Meta(ge=MOMENT, le=1 << 61)]
+_EventRow = tuple[Whole, Count, Count, _Time, _Duration, Text | None]
+_Histogram = list[Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]]
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    pid: Count
+    command: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +142,7 @@ def read_trace(*paths: Path) -> HostTrace:
     files: list[Path] = []
     for path in map(Path, paths):
         found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
-        if not found or not all(file.is_file() for file in found):
+        if not found or not all(file.exists() for file in found):
             raise TraceError(
                 f"There is no trace at {path}. Give a {SUFFIX} file or a directory that holds some; a run writes them "
                 'with PVTI_OPTIONS=\'{"enable":"true"}\' or `openipu run --trace DIR`.'
@@ -138,72 +153,73 @@ def read_trace(*paths: Path) -> HostTrace:
 
 
 def _read_process(path: Path) -> ProcessTrace:
-    try:
-        with closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)) as connection:
-            _check_header(connection, path)
-            meta = dict(connection.execute("SELECT key, value FROM meta"))
-            return ProcessTrace(
-                path,
-                int(meta["pid"]),
-                str(meta["command"]),
-                tuple(_read_threads(connection)),
-                tuple(_read_series(connection)),
-                tuple(_read_heatmaps(connection)),
-            )
-    except (sqlite3.Error, ValueError, KeyError, TypeError, IndexError) as error:
-        raise TraceError(f"{path} is damaged, or is no trace: {error}. Run the program again to record one.") from error
-
-
-def _check_header(connection: sqlite3.Connection, path: Path) -> None:
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise TraceError(f"{path} is a database, but no trace of openipu. Run the program again to record one.")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != SCHEMA_VERSION:
-        raise TraceError(
-            f"{path} has version {version} of the trace format; this openipu reads version {SCHEMA_VERSION}. Record "
-            "the run again with this version."
+    origin = Origin(str(path), TraceError, _RECORD_AGAIN)
+    with open_database(path, _FORMAT, origin) as database:
+        meta = convert(dict(database.read("SELECT key, value FROM meta", tuple[str, Any])), _Meta, origin)
+        return ProcessTrace(
+            path,
+            meta.pid,
+            meta.command,
+            tuple(_read_threads(database, origin)),
+            tuple(_read_series(database)),
+            tuple(_read_heatmaps(database, origin)),
         )
-    finding = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if finding != "ok":
-        raise TraceError(f"{path} is damaged: {finding}. Run the program again to record another trace.")
 
 
-def _read_threads(connection: sqlite3.Connection) -> list[ThreadTrace]:
-    names = tuple(name for (name,) in connection.execute("SELECT name FROM names ORDER BY id"))
+def _read_threads(database: Database, origin: Origin) -> list[ThreadTrace]:
+    names = tuple(name for (name,) in database.read("SELECT name FROM names ORDER BY id", tuple[Text]))
     threads = []
-    for tid, name in connection.execute("SELECT tid, name FROM threads ORDER BY rowid").fetchall():
-        # The longer of two that begin together is the outer one, else that which was written, so ended, last.
-        rows = connection.execute(
-            f"SELECT channel, label, start_ns, coalesce(duration_ns, {MOMENT}), details_json FROM events WHERE tid = ? "
-            "ORDER BY start_ns, coalesce(duration_ns, 0) DESC, rowid DESC",
-            (tid,),
-        ).fetchall()
-        numbers = np.array([row[:4] for row in rows], dtype=np.int64).reshape(-1, 4)
-        if len(numbers) and numbers[:, :2].max() >= len(names):
-            raise ValueError("an event has a name that is not in the file")
-        details = tuple(row[4] for row in rows)
-        if rows:
-            channel, label, start_ns, duration_ns = (numbers[:, place].copy() for place in range(4))
-            threads.append(ThreadTrace(tid, name, names, channel, label, start_ns, duration_ns, details))
+    # The longer of two that begin together is the outer one, else that which was written, so ended, last.
+    rows = database.read(
+        f"SELECT tid, channel, label, start_ns, coalesce(duration_ns, {MOMENT}), details_json FROM events "
+        "ORDER BY tid, start_ns, coalesce(duration_ns, 0) DESC, rowid DESC",
+        _EventRow,
+    )
+    numbers = np.array([row[:5] for row in rows], dtype=np.int64).reshape(-1, 5)
+    if len(numbers) and numbers[:, 1:3].max() >= len(names):
+        raise origin.fail("is damaged: an event has a name that is not in the file")
+    details = tuple(row[5] for row in rows)
+    for text in filter(None, details):
+        parse_json(text, Any, origin.within("details of an event"))
+    for tid, name in database.read("SELECT tid, name FROM threads ORDER BY rowid", tuple[Whole, Text]):
+        first, last = np.searchsorted(numbers[:, 0], [tid, tid + 1]).tolist()
+        if first < last:
+            channel, label, start_ns, duration_ns = (numbers[first:last, place].copy() for place in range(1, 5))
+            own = details[first:last]
+            threads.append(ThreadTrace(tid, name, names, channel, label, start_ns, duration_ns, own))
     return threads
 
 
-def _read_series(connection: sqlite3.Connection) -> list[SeriesTrace]:
+def _read_series(database: Database) -> list[SeriesTrace]:
+    samples: dict[int, list[tuple[int, float | None]]] = {}
+    for key, *sample in database.read(
+        "SELECT series, time_ns, value FROM samples ORDER BY time_ns", tuple[Whole, _Time, float | None]
+    ):
+        samples.setdefault(key, []).append(tuple(sample))
     found = []
-    for key, graph, label, unit in connection.execute("SELECT * FROM series ORDER BY id").fetchall():
-        rows = connection.execute("SELECT time_ns, value FROM samples WHERE series = ? ORDER BY time_ns", (key,))
-        times, values = zip(*rows.fetchall(), strict=True)
-        found.append(SeriesTrace(graph, label, unit, np.array(times), np.array(values, dtype=np.float64)))
+    for key, graph, label, unit in database.read("SELECT * FROM series ORDER BY id", tuple[Whole, Text, Text, Text]):
+        own = samples.get(key, [])
+        times = np.array([time for time, _ in own], dtype=np.int64)
+        found.append(SeriesTrace(graph, label, unit, times, np.array([value for _, value in own], dtype=np.float64)))
     return found
 
 
-def _read_heatmaps(connection: sqlite3.Connection) -> list[HeatmapTrace]:
+def _read_heatmaps(database: Database, origin: Origin) -> list[HeatmapTrace]:
+    columns: dict[int, list[tuple[int, str]]] = {}
+    for key, *column in database.read(
+        "SELECT heatmap, time_ns, counts_json FROM histograms ORDER BY time_ns", tuple[Whole, _Time, Text]
+    ):
+        columns.setdefault(key, []).append(tuple(column))
+    place = origin.within("table heatmaps")
     found = []
-    for key, name, unit, edges in connection.execute("SELECT * FROM heatmaps ORDER BY id").fetchall():
-        query = "SELECT time_ns, counts_json FROM histograms WHERE heatmap = ? ORDER BY time_ns"
-        rows: list[tuple[int, str]] = connection.execute(query, (key,)).fetchall()
-        counts = np.array([json.loads(text) for _, text in rows], dtype=np.int64)
-        found.append(HeatmapTrace(name, unit, tuple(json.loads(edges)), np.array([time for time, _ in rows]), counts))
+    for key, name, unit, text in database.read("SELECT * FROM heatmaps ORDER BY id", tuple[Whole, Text, Text, Text]):
+        edges, own = parse_json(text, list[Finite], place), columns.get(key, [])
+        counts = [parse_json(text, _Histogram, place) for _, text in own]
+        if any(len(histogram) != len(edges) - 1 for histogram in counts):
+            raise place.fail("is damaged: a histogram has not as many entries as the edges say")
+        times = np.array([time for time, _ in own], dtype=np.int64)
+        table = np.array(counts, dtype=np.int64).reshape(len(own), max(0, len(edges) - 1))
+        found.append(HeatmapTrace(name, unit, tuple(edges), times, table))
     return found
 
 
@@ -223,6 +239,6 @@ def _nest(starts: list[int], durations: list[int]) -> Integers:
 
 
 def describe_details(text: str | None) -> dict[str, Any]:
-    """The details of one event."""
-    found = json.loads(text) if text else {}
+    """The details of one event, which were looked at when the file was read."""
+    found = msgspec.json.decode(text) if text else {}
     return found if isinstance(found, dict) else {"value": found}

@@ -19,9 +19,10 @@ from time import perf_counter_ns
 from typing import Any
 
 from openipu.errors import OptionError, TraceError
+from openipu.files.documents import dump_json
 from openipu.trace.channels import Channels
 from openipu.trace.options import TraceOptions
-from openipu.trace.trace_file import TraceFile, dump
+from openipu.trace.trace_file import TraceFile
 
 _FLUSH_NS = 250_000_000  # a process that is killed loses no more than this
 _FLUSH_ROWS = 20_000
@@ -78,7 +79,7 @@ class Recorder:
                 self._threads.add(thread)
                 self._add("threads", (thread, threading.current_thread().name))
             numbers = self._number(channel), self._number(label)
-            text = dump(details) if details else None
+            text = dump_json(details) if details else None
             self._add("events", (thread, *numbers, start_ns + self._epoch_ns, duration_ns, text))
             self._flush_if_due()
 
@@ -104,8 +105,8 @@ class Recorder:
             key = (name, unit, tuple(edges))
             if key not in self._heatmaps:
                 self._heatmaps[key] = len(self._heatmaps)
-                self._add("heatmaps", (self._heatmaps[key], name, unit, dump(list(edges))))
-            self._add("histograms", (self._heatmaps[key], now + self._epoch_ns, dump(list(counts))))
+                self._add("heatmaps", (self._heatmaps[key], name, unit, dump_json(list(edges))))
+            self._add("histograms", (self._heatmaps[key], now + self._epoch_ns, dump_json(list(counts))))
             self._flush_if_due()
 
     def flush(self) -> None:

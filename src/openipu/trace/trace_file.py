@@ -5,7 +5,6 @@ In: rows of events. Out: a file that readers may open at any moment; what was wr
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
@@ -71,10 +70,6 @@ class TraceFile:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), default=str)
 
 
 def _choose_path(directory: Path, pid: int) -> Path:

@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 import poptorch
+from openipu.extras import explain_missing
 from optimum.graphcore.version import __version__
 
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice", "ForQuestionAnswering")
@@ -58,7 +59,12 @@ __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 (they are strings)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'optimum.graphcore' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"optimum.graphcore.{_HOMES[name]}"), name)
+    try:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if f"{error.name}.".startswith(f"{__name__}."):
+            raise
+        raise explain_missing(error, f"{__name__}.{name}", "hf") from None
     globals()[name] = value
     return value
 

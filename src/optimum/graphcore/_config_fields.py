@@ -9,11 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from openipu.errors import OptionError
+
 if TYPE_CHECKING:
     from optimum.graphcore.ipu_configuration import IPUConfig
 
 AUTO = "auto"
 OUTPUT_MODES = ("all", "sum", "final", "default")
+
+
+class IPUConfigFileError(OptionError, OSError):
+    """A file holds no configuration. Transformers' users expect an OSError where a file cannot be read."""
 
 
 class IncompatibleIPUConfigError(ValueError):

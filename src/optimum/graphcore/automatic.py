@@ -25,7 +25,6 @@ from optimum.graphcore.training.steps import EvaluationStep, TrainingStep
 
 logger = logging.get_logger(__name__)
 
-_SEARCH_SECONDS = 20.0
 LABELS = ("labels", "start_positions", "end_positions")
 _PREFIX = "model."  # of the model's modules, in the step that is planned
 
@@ -119,7 +118,6 @@ def _search(
         **wanted,
         micro_batches=[_count_rows(inputs)],
         head_on_first_ipu=_shares_words(model),
-        seconds=_SEARCH_SECONDS,
     )
     if not split.fits:
         logger.warning(

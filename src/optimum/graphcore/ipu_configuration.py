@@ -8,16 +8,20 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from optimum.configuration_utils import BaseConfig
 from optimum.utils import logging
 
 import poptorch
+from openipu.files.documents import read_json
+from openipu.files.origin import Origin
 from optimum.graphcore._config_fields import (
     AUTO,
     FIELDS,
     IncompatibleIPUConfigError,
+    IPUConfigFileError,
     check_field,
     check_together,
 )
@@ -31,6 +35,7 @@ __all__ = ["AUTO", "IPU_CONFIG_NAME", "IPUConfig", "IncompatibleIPUConfigError"]
 logger = logging.get_logger(__name__)
 
 IPU_CONFIG_NAME = "ipu_config.json"
+_LARGEST_FILE = 1 << 20
 _DEFAULT_MATMUL_PROPORTION = 0.2
 _BASE_FIELDS = frozenset(BaseConfig().to_dict())
 
@@ -124,6 +129,13 @@ class IPUConfig(BaseConfig):  # type: ignore[misc]
             return found, kwargs
         result: tuple[dict[str, Any], dict[str, Any]] = super()._get_config_dict(name, **kwargs)
         return result
+
+    @classmethod
+    def _dict_from_json_file(cls, json_file: str | os.PathLike[str]) -> dict[str, Any]:
+        origin = Origin(
+            f"The configuration {json_file}", IPUConfigFileError, "Write it with IPUConfig.save_pretrained."
+        )
+        return read_json(Path(json_file), dict[str, Any], origin, _LARGEST_FILE)
 
     @classmethod
     def auto(cls, model: Any, example_inputs: Any = None, *, system: Any = None, **kwargs: Any) -> IPUConfig:

@@ -11,6 +11,7 @@ from typing import Any
 
 from transformers.modelcard import TrainingSummary
 
+from openipu.saving import save_text
 from optimum.graphcore.training.optimizers import uses_lamb
 
 
@@ -50,6 +51,5 @@ class IPUTrainingSummary(TrainingSummary):
 def write_model_card(trainer: Any, **kwargs: Any) -> Path:
     """Write the card of a trainer's model into its output directory."""
     path = Path(trainer.args.output_dir, "README.md")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(IPUTrainingSummary.from_trainer(trainer, **kwargs).to_model_card(), encoding="utf-8")
+    save_text(path, IPUTrainingSummary.from_trainer(trainer, **kwargs).to_model_card())
     return path

@@ -17,6 +17,7 @@ from poptorch.options._translate import (
     choose_output_mode,
     choose_profile_directory,
     number_execution_mode,
+    read_synthetic_mode,
 )
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "choose_output_mode",
     "choose_profile_directory",
     "number_execution_mode",
+    "read_synthetic_mode",
 ]

@@ -26,10 +26,15 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "deviceIterations": (ACTS, "iterations in one call"),
     "replicationFactor": (ACTS, "data-parallel replicas in one call"),
     "inputReplicaGrouping": (ACTS, "replicas of one group read the same input"),
-    "broadcastBuffers": (ACTS, "False: each replica keeps buffers of its own"),
+    "broadcastBuffers": (
+        ACTS,
+        "False: each replica keeps buffers of its own; True: a buffer that forward writes is refused with several "
+        "replicas, but for the statistics of batch norms, which each replica keeps and the host reads from replica 0",
+    ),
     "outputMode": (ACTS, "which results come back"),
     "anchorTensor": (ACTS, "getAnchoredTensor() returns its value of the last call"),
     "randomSeed": (ACTS, "seeds the program's random numbers and torch.manual_seed"),
+    "enableDeterminism": (ACTS, "the same bits in every run with the same seed; of openipu alone"),
     "connectionType": (ACTS, "when the executor attaches; Never compiles only"),
     "syncPattern": (NONE, "all programs are planned with full synchronisation"),
     "useIpuId": (ACTS, "two models cannot hold the same IPU: of one process, or of a pod that is set up"),
@@ -45,7 +50,11 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "maxRepeatLogs": (NONE, "there are no log files of a lower layer"),
     "logCycleCount": (ACTS, "cycleCount() returns the modelled cycles of one call"),
     "enableStableNorm": (NONE, "PyTorch's norms are the stable ones"),
-    "enableSyntheticData": (ACTS, "inputs are random instead of those passed"),
+    "enableSyntheticData": (
+        ACTS,
+        "nothing crosses the host link, in the plan as on an IPU; a call returns results of random inputs, which have "
+        "the usual shapes and mean nothing, and no times",
+    ),
     "showCompilationProgressBar": (ACTS, "the bar on stderr"),
     "relaxOptimizerAttributesChecks": (ACTS, "unexpected attributes of an optimizer are reported as debug messages"),
     "sourceLocationExcludes": (NONE, "source lines are those outside torch and openipu"),
@@ -89,6 +98,7 @@ TABLE: dict[str, tuple[Effect, str]] = {
 }
 
 POPART: dict[str, tuple[Effect, str]] = {  # keys of _Popart.set that are read here
+    "syntheticDataMode": (ACTS, "as enableSyntheticData: 1 for zeros, 2 for a normal, 3 for a uniform distribution"),
     "autoRecomputation": (PLAN, "which activations are made again in backward"),
     "engineOptions": (
         ACTS,

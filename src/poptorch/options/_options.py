@@ -135,6 +135,11 @@ class Options(OptionsDict):
         torch.manual_seed(random_seed)
         return self.createOrSet(random_seed=random_seed)
 
+    def enableDeterminism(self, enabled: bool = True) -> Options:
+        """The same bits in every run with the same seed, number of threads and machine. Not in the original."""
+        assert isinstance(enabled, bool), f"enableDeterminism takes a bool, not {enabled!r}"
+        return self.createOrSet(deterministic=enabled)
+
     def connectionType(self, connection_type: ConnectionType) -> Options:
         return self.set(connection_type=ConnectionType(connection_type))
 
@@ -240,7 +245,7 @@ class Options(OptionsDict):
         return self.createOrSet(updatable_named_buffers=list(buffers))
 
     def loadFromFile(self, filepath: str) -> Options:
-        """Apply a file with one setter a line, e.g. `deviceIterations(4)`. The file is run as Python."""
+        """Apply a file with one setter a line, e.g. `deviceIterations(4)`. No Python of it is run."""
         apply_file(self, filepath)
         return self
 

@@ -25,6 +25,7 @@ FIELDS = {  # name in Options -> field of RunOptions
     "broadcast_buffers": "broadcast_buffers",
     "output_return_period": "output_period",
     "random_seed": "random_seed",
+    "deterministic": "deterministic",
 }
 OUTPUT_MODES = {
     OutputMode.All: graph.OutputMode.ALL,
@@ -32,6 +33,7 @@ OUTPUT_MODES = {
     OutputMode.EveryN: graph.OutputMode.EVERY_N,
     OutputMode.Sum: graph.OutputMode.SUM,
 }
+SYNTHETIC_OFF = 0
 DEFAULT_OVERFLOW = Overflow.INFINITY
 _EXECUTION_MODES = {graph.Strategy.PIPELINED: 0, graph.Strategy.SHARDED: 1}
 REDUCTIONS = {ReductionType.Mean: graph.Reduction.MEAN, ReductionType.Sum: graph.Reduction.SUM}
@@ -57,6 +59,7 @@ def build_run_options(options: Options, training: bool) -> graph.RunOptions:
     values["reduction"] = REDUCTIONS[options.Training.accumulation_and_replication_reduction_type]
     values["gradient_accumulation"] = options.Training.gradient_accumulation if training else 1
     values["io_tiles"] = options.TensorLocations.get("numIOTiles", 0)
+    values["synthetic_data"] = read_synthetic_mode(options) != SYNTHETIC_OFF
     values["strategy"] = options._execution_strategy.kind
     values["recompute"] = choose_recomputation(options)
     values["locations"] = choose_locations(options)
@@ -67,6 +70,11 @@ def build_run_options(options: Options, training: bool) -> graph.RunOptions:
     )
     with translate_errors():
         return graph.RunOptions(**values)
+
+
+def read_synthetic_mode(options: Options) -> int:
+    """What inputs hold when the host sends none: `popart.SyntheticDataMode` as a number."""
+    return int(options._Popart.options.get("syntheticDataMode", SYNTHETIC_OFF))
 
 
 def choose_half_overflow(options: Options) -> Overflow:

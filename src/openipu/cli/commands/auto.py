@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
+from rich.padding import Padding
 
 from openipu.cli.terminal import open_console, print_json
 from openipu.machine import resolve_system
@@ -32,11 +33,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "auto",
         parents=[shared],
-        allow_abbrev=False,
         help="find the pipeline stages that fit and are fastest",
         description="Split a job over IPUs: stages, recomputation, memory proportions, micro-batch. All of it planned.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", metavar="TARGET", help="module:function or script.py:function, as for `openipu plan`")
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
@@ -46,8 +45,8 @@ def add_parser(
     parser.add_argument(
         "--micro-batch", type=int, metavar="N", action="append", help="a size to choose from; may be given again"
     )
-    parser.add_argument("--seconds", type=float, metavar="S", help="take the best so far after this long (40)")
-    parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of the plan")
+    parser.add_argument("--seconds", type=float, metavar="S", help="take the best so far after this long, if one fits")
+    parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of the plan under DIR")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit code 1 unless it fits")
     parser.set_defaults(execute=execute)
@@ -55,7 +54,7 @@ def add_parser(
 
 def execute(arguments: argparse.Namespace) -> int:
     from openipu.cli.targets import load_job
-    from openipu.explore.auto import DEFAULT_SECONDS, find_split
+    from openipu.explore.auto import find_split
 
     job = load_job(arguments.target)
     split = find_split(
@@ -65,18 +64,17 @@ def execute(arguments: argparse.Namespace) -> int:
         replicas=arguments.replicas,
         samples=arguments.samples,
         micro_batches=arguments.micro_batch,
-        seconds=DEFAULT_SECONDS if arguments.seconds is None else arguments.seconds,
+        seconds=arguments.seconds,
     )
+    report = None
     if arguments.profile is not None:
-        from openipu.report import build_profile, write_html, write_profile
+        from openipu.cli.planned import write_report
 
-        profile = build_profile(split.plan)
-        write_profile(profile, Path(arguments.profile))
-        write_html(profile, Path(arguments.profile) / "report.html")
+        report = write_report(split.plan, Path(arguments.profile) / job.title)
     if arguments.json:
-        print_json(_describe(split))
+        print_json({**_describe(split), "report": str(report) if report is not None else None})
     else:
-        _print_split(job.title, split)
+        _print_split(job.title, split, report)
     return 1 if arguments.check and not split.fits else 0
 
 
@@ -85,6 +83,7 @@ def _describe(split: Split) -> dict[str, Any]:
     return {
         "fits": split.fits,
         "complete": split.complete,
+        "timed_out": split.timed_out,
         "system": split.plan.system.name,
         "samples_per_second": split.samples_per_second,
         "peak_tile_bytes": fit.peak_bytes,
@@ -106,20 +105,23 @@ def _describe(split: Split) -> dict[str, Any]:
     }
 
 
-def _print_split(title: str, split: Split) -> None:
-    from openipu.report.units import format_bytes, format_rate, format_seconds
+def _print_split(title: str, split: Split, report: Path | None) -> None:
+    from openipu.report.units import format_bytes_of, format_rate, format_seconds
 
     console, fit = open_console(), split.plan.fit
     verdict = "[green]fits[/]" if split.fits else "[red]does not fit[/]"
     console.print(
         f"[bold]{escape(title)}[/] on {escape(split.plan.system.name)}: {verdict}, "
-        f"{format_rate(split.samples_per_second)} samples/s, the fullest tile needs {format_bytes(fit.peak_bytes)} of "
-        f"{format_bytes(fit.limit_bytes)}; modelled",
-        soft_wrap=True,
+        f"{format_rate(split.samples_per_second)} samples/s, the fullest tile needs "
+        f"{format_bytes_of(fit.peak_bytes, fit.limit_bytes)}; modelled"
     )
     for line in split.describe().splitlines():
-        console.print(f"  {escape(line)}", soft_wrap=True)
+        console.print(Padding(escape(line), (0, 0, 0, 2)))
     if not split.fits:
         tried = "Every split was tried" if split.complete else "The smallest splits were tried"
         console.print(f"  {tried}: none fits. Choose a system with more IPUs, or a smaller model.")
     console.print(f"  [dim]{split.plans_made} plans in {format_seconds(split.seconds)}[/]")
+    if split.timed_out:
+        console.print("  [yellow]The time was up: more of it may find a faster one.[/] --seconds gives more.")
+    if report is not None:
+        console.print(f"\nreport of {escape(title)}: {escape(str(report))}", soft_wrap=True)

@@ -41,11 +41,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "cache",
         parents=[shared],
-        allow_abbrev=False,
         help="list, measure and prune what was compiled",
         description="Look after the executable cache: plans and native code of programs that were compiled before.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "action", nargs="?", choices=tuple(_ACTIONS), default="list", help="what to do (list unless given)"

@@ -37,11 +37,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "compare",
         parents=[shared],
-        allow_abbrev=False,
         help="why two plans differ, in terms that add up",
         description="Compare two plans: time for a sample and bytes on the fullest tile, term by term.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("before", metavar="A", help="a profile, or module:function or script.py:function")
     parser.add_argument("after", metavar="B", help="what to compare it with")
@@ -98,7 +96,8 @@ def _print_change(console: Console, change: Change, scale: float, unit: str, top
     def add(name: str, before: Fraction, after: Fraction, difference: Fraction) -> None:
         form = ",.0f" if unit == "B" else ",.4g"
         sides = [f"{float(side) * scale:{form}}" if side else "" for side in (before, after)]
-        table.add_row(name, *sides, f"{float(difference) * scale:+{form}}")
+        shown = difference if abs(difference) > visible else Fraction()  # nobody reads +5.143e-16
+        table.add_row(name, *sides, f"{float(shown) * scale:+{form}}")
 
     visible = abs(change.before) * _NEGLIGIBLE
     shown = [term for term in change.terms[:top] if abs(term.difference) > visible]

@@ -20,7 +20,12 @@ examples
 
 Exit code 1 means that an essential part is broken. What is optional and absent is only mentioned.
 """
-_MARKS = {State.GOOD: "[green]ok[/]", State.ABSENT: "[yellow]--[/]", State.BROKEN: "[bold red]broken[/]"}
+_MARKS = {
+    State.GOOD: "[green]ok[/]",
+    State.ABSENT: "[yellow]--[/]",
+    State.DOUBTFUL: "[yellow]![/]",
+    State.BROKEN: "[bold red]broken[/]",
+}
 
 
 def add_parser(

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
 
 from openipu.cli.terminal import open_console, print_json
 from openipu.errors import OptionError
@@ -27,9 +29,10 @@ examples
   openipu plan --check --json package.models:job                  for a test: exit code 1 unless everything fits
   openipu plan --profile out models.py:large                      and a report to open
 
-TARGET is package.module:function or path/script.py:function. The function takes no arguments and returns
-  openipu.jobs.PlanningJob(model=…, args=(…,), training=…, optimizer=…, options=…), or
-  a tuple (model, args), or a dict of those fields.
+TARGET is package.module:function or path/script.py:function. The function takes no arguments and
+returns, of openipu.jobs,
+  a PlanningJob(model=…, args=…, training=…, optimizer=…, options=…),
+  or a tuple (model, args), or a dict of those fields.
 The inputs are one micro-batch. Build the model under torch.device("meta"): no weights are needed.
 """
 _OVERRIDES = ("device_iterations", "gradient_accumulation", "replicas", "available_memory_proportion")
@@ -41,11 +44,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "plan",
         parents=[shared],
-        allow_abbrev=False,
         help="cost and memory of a model, without weights and without running",
         description="Plan models on a system: does it fit, how many cycles, how many samples a second.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("targets", metavar="TARGET", nargs="+", help="module:function or script.py:function")
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
@@ -53,12 +54,12 @@ def add_parser(
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit code 1 unless every job fits")
     parser.add_argument(
-        "--advice-seconds",
-        type=float,
-        metavar="S",
-        default=30.0,
-        help="how long to plan again what does not fit, with each lever; 0: not at all (30)",
+        "--advice-plans",
+        type=int,
+        metavar="N",
+        help="how often to plan again what does not fit, with each lever; 0: not at all (150)",
     )
+    parser.add_argument("--advice-seconds", type=float, metavar="S", help="begin no further such plan after this long")
     group = parser.add_argument_group("run options, in place of the job's own")
     group.add_argument("--device-iterations", type=int, metavar="N", help="micro-batches or updates in one call")
     group.add_argument("--gradient-accumulation", type=int, metavar="N", help="micro-batches before an update")
@@ -75,8 +76,9 @@ def execute(arguments: argparse.Namespace) -> int:
     console = open_console(stderr=True)
     planned: list[Planned] = []
     for target in arguments.targets:
-        with _say(console.is_terminal, f"planning {target}"):
-            planned.append(_plan_target(target, system, changes, arguments.advice_seconds))
+        with _say(console.is_terminal, f"planning {target}") as tell:
+            planned.append(_plan_target(target, system, changes))
+            _advise(planned[-1], arguments, tell)
     _number_names(planned)
     if arguments.profile is not None:
         _write_reports(planned, Path(arguments.profile))
@@ -91,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 1 if arguments.check and not fits else 0
 
 
-def _plan_target(target: str, system: System, changes: dict[str, Any], advice_seconds: float) -> Planned:
+def _plan_target(target: str, system: System, changes: dict[str, Any]) -> Planned:
     from openipu.cli.planned import Planned
     from openipu.cli.targets import load_job
     from openipu.jobs import run_job
@@ -104,12 +106,23 @@ def _plan_target(target: str, system: System, changes: dict[str, Any], advice_se
             raise OptionError(f"{target}: {error}") from error
     started = time.perf_counter()
     plan = run_job(job, system)
-    entry = Planned(target=target, name=job.title, plan=plan, seconds=time.perf_counter() - started)
-    if not plan.fit.fits and advice_seconds > 0:
-        from openipu.explore.levers import advise_job
+    return Planned(target=target, name=job.title, job=job, plan=plan, seconds=time.perf_counter() - started)
 
-        entry.advice = advise_job(job, plan, seconds=advice_seconds)
-    return entry
+
+def _advise(entry: Planned, arguments: argparse.Namespace, tell: Callable[[str], None]) -> None:
+    """Plan again with each lever, where a job does not fit and nobody has forbidden it."""
+    from openipu.explore.levers import MOST_PLANS, advise_job
+
+    most_plans = MOST_PLANS if arguments.advice_plans is None else arguments.advice_plans
+    if entry.plan.fit.fits or most_plans <= 0 or arguments.advice_seconds == 0:
+        return
+    entry.advice = advise_job(
+        entry.job,
+        entry.plan,
+        most_plans=most_plans,
+        seconds=arguments.advice_seconds,
+        tell=lambda title: tell(f"planning {entry.target} again with {title}"),
+    )
 
 
 def _number_names(planned: list[Planned]) -> None:
@@ -122,20 +135,17 @@ def _number_names(planned: list[Planned]) -> None:
 
 
 def _write_reports(planned: list[Planned], root: Path) -> None:
-    from openipu.report import build_profile, write_html, write_profile
+    from openipu.cli.planned import write_report
 
     for entry in planned:
-        directory = root / entry.name
-        profile = build_profile(entry.plan)
-        write_profile(profile, directory)
-        entry.report = write_html(profile, directory / "report.html")
+        entry.report = write_report(entry.plan, root / entry.name)
 
 
 @contextmanager
-def _say(show: bool, text: str) -> Iterator[None]:
-    """A moving line while something takes time; nothing at all in a pipe."""
+def _say(show: bool, text: str) -> Iterator[Callable[[str], None]]:
+    """A moving line while something takes time, and a way to change it; nothing at all in a pipe."""
     if not show:
-        yield
+        yield lambda text: None
         return
-    with open_console(stderr=True).status(text):
-        yield
+    with open_console(stderr=True).status(escape(text)) as status:
+        yield lambda text: status.update(escape(text))

@@ -13,10 +13,10 @@ from typing import Any
 from rich.markup import escape
 
 from openipu.cli.terminal import make_table, open_console, print_json
-from openipu.errors import OptionError, PodError
+from openipu.errors import OptionError
 from openipu.machine import resolve_system
-from openipu.pod import choose_pod_file, find_pod, write_pod_file
-from openipu.pod.description import describe_pod, write_fabric_file
+from openipu.pod import find_pod, remove_pod, set_up_pod
+from openipu.pod.description import describe_pod
 
 _EPILOG = """\
 examples
@@ -36,23 +36,21 @@ def add_parser(
     parser = subparsers.add_parser(
         "pod",
         parents=[shared],
-        allow_abbrev=False,
         help="set up or show the virtual pod",
         description="Set up the virtual pod that programs and the gc-* commands share, show it, or remove it.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", metavar="action", required=True)
-    create = actions.add_parser("create", help="set up a pod for this user", allow_abbrev=False)
+    create = actions.add_parser("create", help="set up a pod for this user")
     create.add_argument("system", help="a name of the catalog, or a TOML file")
     create.add_argument("--name", help="of the pod (default: the system's)")
     create.add_argument(
         "--partition", action="append", default=[], metavar="NAME:IPUS", help="neighbouring IPUs; may be given again"
     )
     create.add_argument("--fabric-files", metavar="DIR", help="also write a file for IPUOF_CONFIG_PATH a partition")
-    show = actions.add_parser("show", help="partitions, and who holds what", allow_abbrev=False)
+    show = actions.add_parser("show", help="partitions, and who holds what")
     show.add_argument("--json", action="store_true", help="print JSON")
-    actions.add_parser("remove", help="forget the pod that was created", allow_abbrev=False)
+    actions.add_parser("remove", help="forget the pod that was created")
     parser.set_defaults(execute=execute)
 
 
@@ -68,35 +66,16 @@ def _create(arguments: argparse.Namespace) -> int:
     system = resolve_system(arguments.system)
     partitions = [_parse_partition(text) for text in arguments.partition]
     pod = describe_pod(arguments.name or system.name, system, partitions, origin="openipu pod create")
-    _refuse_while_in_use()
     own_file = str(Path(arguments.system).absolute()) if arguments.system.endswith(".toml") else None
-    write_pod_file(pod, choose_pod_file(), own_file)
-    if arguments.fabric_files:
-        for partition in pod.partitions:
-            write_fabric_file(partition, Path(arguments.fabric_files) / f"{partition.name}_gcd0_ipuof.conf")
-    open_console().print(f"Pod [bold]{escape(pod.name)}[/] is set up: {choose_pod_file()}")
+    path = set_up_pod(pod, own_file, Path(arguments.fabric_files) if arguments.fabric_files else None)
+    open_console().print(f"Pod [bold]{escape(pod.name)}[/] is set up: {path}")
     return _show(False)
 
 
 def _remove() -> int:
-    path = choose_pod_file()
-    if not path.exists():
-        raise PodError("No pod was created: there is nothing to remove.")
-    _refuse_while_in_use()
-    path.unlink()
+    remove_pod()
     open_console().print("The pod is removed. Programs use the open pod, which refuses nobody.")
     return 0
-
-
-def _refuse_while_in_use() -> None:
-    try:
-        pod = find_pod()
-    except PodError:  # a file that cannot be read has no programs
-        return
-    held = [] if pod.open else pod.list_attachments(all_partitions=True)
-    if held:
-        pids = ", ".join(str(one.pid) for one in held)
-        raise PodError(f"Pod {pod.description.name} is in use by process {pids}: end it first.")
 
 
 def _show(as_json: bool) -> int:
@@ -134,7 +113,7 @@ def _show(as_json: bool) -> int:
     for entry in document["partitions"]:
         processes = entry["processes"]
         count = sum(len(process["ipus"]) for process in processes)
-        ipus = str(entry["ipus"]) if not pod.open else "any"
+        ipus = str(entry["ipus"]) if not pod.open else f"{entry['ipus']} or more"
         table.add_row(escape(entry["name"]), ipus, str(count), ", ".join(str(process["pid"]) for process in processes))
     console.print(table)
     return 0

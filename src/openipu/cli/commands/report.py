@@ -34,11 +34,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "report",
         parents=[shared],
-        allow_abbrev=False,
         help="show a profile: web page, text or JSON",
         description="Turn a profile into one HTML file that any browser opens, or print it as text or JSON.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("profile", metavar="DIR|profile.pop", help="what run --profile or plan --profile has written")
     parser.add_argument("other", nargs="?", metavar="DIR|profile.pop", help="a second one, to compare the first with")

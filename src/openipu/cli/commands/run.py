@@ -18,6 +18,7 @@ import sys
 import time
 import types
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +26,12 @@ from typing import Any
 
 from rich.markup import escape
 
-from openipu.cli.front_ends import await_packages, find_planned
+import openipu_startup
+from openipu.cli.front_ends import find_planned
+from openipu.cli.near import suggest_file
 from openipu.cli.terminal import open_console
-from openipu.errors import OptionError
+from openipu.cli.termination import close_on_sigterm
+from openipu.errors import OpenIpuError, OptionError, is_debugging
 from openipu.machine import resolve_system
 from openipu.session_log import log
 
@@ -41,7 +45,7 @@ examples
 
 Options of openipu come before the script; everything after it belongs to the script. Results are computed on this
 machine at its own speed; cycles, memory and rates are modelled for the system. The script's own output, exit code and
-traceback stay as plain Python has them; the summary goes to standard error, also when the script fails.
+traceback stay as plain Python has them; the summary goes to standard error, also when the script fails or gets SIGTERM.
 """
 
 
@@ -51,12 +55,10 @@ def add_parser(
     parser = subparsers.add_parser(
         "run",
         parents=[shared],
-        allow_abbrev=False,
         help="run a script as it is, then say what an IPU would do",
         usage="openipu run [options] script.py [arguments …]\n       openipu run [options] -m module [arguments …]",
         description="Run an unmodified script, then print what an IPU would do with the programs that it compiled.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each program under DIR")
@@ -65,6 +67,9 @@ def add_parser(
         "--tier",
         choices=("auto", "instant", "compiled"),
         help="how to execute: at once, after a long compilation that pays in long runs, or one and then the other",
+    )
+    parser.add_argument(
+        "--deterministic", action="store_true", help="the same bits in every run of a seed, at the speed of one tier"
     )
     parser.add_argument("--quiet", action="store_true", help="print no summary")
     parser.add_argument("--check", action="store_true", help="list the SDK names in use, and which are there")
@@ -108,6 +113,8 @@ def execute(arguments: argparse.Namespace) -> int:
     log.system = system if arguments.system is not None else None
     log.profile_root = profile_root
     log.tier = arguments.tier
+    if arguments.deterministic:
+        os.environ["OPENIPU_DETERMINISTIC"] = "1"  # for the processes of the script, too
     started = time.time()
     if trace_root is not None:
         from openipu.trace.options import VARIABLE
@@ -117,24 +124,37 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.check:
         from openipu.cli.usage.check import check_script
 
+        log.ops = Counter()
         start = Path(script[0]).absolute() if arguments.module is None else _find_module_file(arguments.module)
         return check_script(start, lambda: _start(arguments.module, script), log, as_json=arguments.json)
-    try:
-        return _start(arguments.module, script)
-    except OptionError:  # nothing was started: there is nothing to sum up
-        arguments.quiet = True
-        raise
-    finally:
+
+    failed = True
+
+    def close() -> None:
         sys.stdout.flush()
         from openipu.cli.summary import close_run, close_trace
 
-        close_run(log, quiet=arguments.quiet)
+        close_run(log, quiet=arguments.quiet, failed=failed)
         if trace_root is not None:
             close_trace(trace_root, started, quiet=arguments.quiet)
 
+    try:
+        with close_on_sigterm(lambda: close() if log.compiled or trace_root is not None else None):
+            code = _start(arguments.module, script)
+        failed = code != 0
+        return code
+    except OptionError:  # nothing was started: there is nothing to sum up
+        arguments.quiet = True
+        raise
+    except SystemExit as leave:
+        failed = leave.code not in (None, 0)
+        raise
+    finally:
+        close()
+
 
 def _start(module: str | None, words: list[str]) -> int:
-    await_packages()
+    openipu_startup.install()  # where the environment lacks `openipu.pth`
     return _run_script(words) if module is None else _run_module(module, words)
 
 
@@ -166,7 +186,7 @@ def _check_script(name: str) -> None:
     if path.is_dir() and not (path / "__main__.py").exists():
         raise OptionError(f"{name} is a directory without a __main__.py. Name the script to run.")
     if not path.exists():
-        raise OptionError(f"There is no script {name} in {Path.cwd()}. Check the path.")
+        raise OptionError(f"There is no script {name} in {Path.cwd()}. Check the path.{suggest_file(path)}")
 
 
 def _run_script(words: list[str]) -> int:
@@ -230,6 +250,8 @@ def _run_as_python(start: Callable[[], object]) -> int:
 def _hide_own_frames(show: Callable[..., Any]) -> Callable[..., Any]:
     def show_shortened(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         shortened = _drop_own_frames(trace)
+        if _is_explained(error):
+            shortened = _keep_user_frames(shortened) or shortened
         show(kind, error.with_traceback(shortened), shortened)
 
     return show_shortened
@@ -242,6 +264,18 @@ def _drop_own_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
         trace = trace.tb_next
     return trace
+
+
+def _is_explained(error: BaseException) -> bool:
+    """Is it an error of openipu, or a front end's word for one, that names what the user wrote?"""
+    told = any(isinstance(entry, OpenIpuError) for entry in (error, error.__context__))
+    return told and error.__cause__ is None and not is_debugging()
+
+
+def _keep_user_frames(trace: TracebackType | None) -> TracebackType | None:
+    from openipu.capture.lines import keep_user_frames  # torch is there: an error of openipu came out of it
+
+    return keep_user_frames(trace)
 
 
 def _explain(error: BaseException) -> None:

@@ -18,6 +18,7 @@ from rich.markup import escape
 from openipu.cli.terminal import make_table, open_console, print_json
 from openipu.errors import OptionError
 from openipu.machine import resolve_system
+from openipu.saving import save_text, write_aside
 
 if TYPE_CHECKING:
     from openipu.explore.sweep import Axis, Row
@@ -41,11 +42,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "sweep",
         parents=[shared],
-        allow_abbrev=False,
         help="plan one job for many machines, batches and settings",
         description="Plan a job for all combinations of some values; mark those that nothing else beats.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", metavar="TARGET", help="module:function or script.py:function, as for `openipu plan`")
     parser.add_argument("axes", metavar="AXIS", nargs="+", help="what to vary: batch=1,2,4")
@@ -79,8 +78,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.csv:
         _write_csv(rows, Path(arguments.csv))
     if picture is not None:
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.write_text(draw_front(rows, f"{title}: throughput against memory"), encoding="utf-8")
+        save_text(picture, draw_front(rows, f"{title}: throughput against memory"))
     if arguments.json:
         print_json({"job": title, "modelled": True, "rows": [row.describe() for row in rows]})
     else:
@@ -89,9 +87,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _write_csv(rows: Sequence[Row], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     described = [row.describe() for row in rows]
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with write_aside(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(described[0]))
         writer.writeheader()
         writer.writerows(described)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 
-from openipu.cli.terminal import format_quantity, make_table, open_console, print_json
+from openipu.cli.rows import Column, print_rows
+from openipu.cli.terminal import format_quantity, open_console, print_json
 from openipu.machine import Provenance, System, Target, list_systems, resolve_system
 
 _EPILOG = """\
@@ -27,6 +31,23 @@ provenance
   guessed    our judgement; reports say how much of a total rests on these
   user       from your own file
 """
+_WIDE_COLUMNS = 110  # of a terminal in which a source has room beside its figure
+_CATALOG_COLUMNS = (
+    Column("system", figures=False),
+    Column("chip", figures=False),
+    Column("IPUs"),
+    Column("tiles", spare=2),
+    Column("clock", spare=1),
+    Column("memory/IPU"),
+    Column("half peak"),
+    Column("description", words=True),
+)
+_FIGURE_COLUMNS = (
+    Column("figure", figures=False),
+    Column("value"),
+    Column("provenance", figures=False),
+    Column("source", words=True),
+)
 _COLOURS = {
     Provenance.PUBLISHED: "green",
     Provenance.DERIVED: "cyan",
@@ -41,11 +62,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "systems",
         parents=[shared],
-        allow_abbrev=False,
         help="list the machines that can be planned for",
         description="List the machines of the catalog, or every figure of one of them.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", nargs="?", help="a name of the catalog, or a TOML file")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -105,31 +124,22 @@ def _describe_fields(item: System | Target) -> dict[str, Any]:
 
 def _print_catalog(systems: list[System]) -> None:
     console = open_console()
-    table = make_table()
-    for heading, justify in (
-        ("system", "left"),
-        ("chip", "left"),
-        ("IPUs", "right"),
-        ("tiles", "right"),
-        ("clock", "right"),
-        ("memory/IPU", "right"),
-        ("half peak", "right"),
-        ("description", "left"),
-    ):
-        table.add_column(heading, justify=justify, no_wrap=heading != "description")  # type: ignore[arg-type]
+    rows = []
     for system in systems:
         target = system.target
-        table.add_row(
-            f"[bold]{escape(system.name)}[/]",
-            escape(target.name),
-            str(system.ipus),
-            f"{target.tiles * system.ipus:,}",
-            format_quantity(target.clock_hz, "Hz"),
-            f"{target.memory_bytes / 2**20:,.0f} MiB",
-            format_quantity(target.peak_flops(2) * system.ipus, "FLOPS"),
-            escape(system.description),
+        rows.append(
+            (
+                f"[bold]{escape(system.name)}[/]",
+                escape(target.name),
+                str(system.ipus),
+                f"{target.tiles * system.ipus:,}",
+                format_quantity(target.clock_hz, "Hz"),
+                f"{target.memory_bytes / 2**20:,.0f} MiB",
+                format_quantity(target.peak_flops(2) * system.ipus, "FLOPS"),
+                escape(system.description),
+            )
         )
-    console.print(table)
+    print_rows(console, _CATALOG_COLUMNS, rows)
     default = resolve_system()
     console.print(f"\nDefault: [bold]{escape(default.name)}[/]. Figures and sources: openipu systems NAME", style="dim")
 
@@ -138,18 +148,27 @@ def _print_system(system: System) -> None:
     console = open_console()
     console.print(f"[bold]{escape(system.name)}[/]  {escape(system.description)}\n")
     for title, item in ((f"system {system.name}", system), (f"chip {system.target.name}", system.target)):
-        table = make_table(escape(title))
-        table.add_column("figure", no_wrap=True)
-        table.add_column("value", justify="right", no_wrap=True)
-        table.add_column("provenance", no_wrap=True)
-        table.add_column("source", overflow="fold")
+        rows = []
         for name, entry in _describe_fields(item).items():
             provenance = Provenance(entry["provenance"]) if entry["provenance"] else None
             marked = f"[{_COLOURS[provenance]}]{provenance}[/]" if provenance else "[dim]structure[/]"
             source = escape(entry["source"]) if provenance else ""
-            table.add_row(name, _format_value(entry["value"]), marked, source)
-        console.print(table)
+            rows.append((name, _format_value(entry["value"]), marked, source))
+        if console.width >= _WIDE_COLUMNS:
+            print_rows(console, _FIGURE_COLUMNS, rows, escape(title))
+        else:
+            _print_narrow(console, rows, title)
         console.print()
+
+
+def _print_narrow(console: Console, rows: Sequence[tuple[str, str, str, str]], title: str) -> None:
+    """A figure in one line, its source below it."""
+    console.print(f"[italic]{escape(title)}[/]")
+    names, values = (max(len(row[index]) for row in rows) for index in (0, 1))
+    for name, value, provenance, source in rows:
+        console.print(f"{name:<{names}}  {value:>{values}}  {provenance}")
+        if source:
+            console.print(Padding(f"[dim]{source}[/]", (0, 0, 0, 4)))
 
 
 def _format_value(value: object) -> str:

@@ -33,11 +33,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "trace",
         parents=[shared],
-        allow_abbrev=False,
         help="show what a run did on this host: web page, text, JSON or Perfetto",
         description="Turn traces of the host into one HTML file, text, JSON, or a file that Perfetto opens.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("traces", nargs="+", metavar="DIR|FILE.pvti", help="what a run with PVTI_OPTIONS has written")
     parser.add_argument("--html", metavar="FILE", help=f"where to write the web page; {PAGE_NAME} beside the trace")

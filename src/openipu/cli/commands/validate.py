@@ -31,11 +31,9 @@ def add_parser(
     parser = subparsers.add_parser(
         "validate",
         parents=[shared],
-        allow_abbrev=False,
         help="hold the model against published figures",
         description="Predict every row of a file of published figures, and say how far off the predictions are.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--figures", metavar="FILE.csv", required=True, help="the file of figures")
     parser.add_argument("--json", metavar="OUT", help="write rows and summaries as JSON; - is standard output")

@@ -6,6 +6,7 @@ Whatever is said about a front end's names comes from its `Coverage`; about ops,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from openipu.cli.front_ends import PLANNED, PROVIDED
@@ -53,14 +54,14 @@ def judge_ops(log: SessionLog) -> list[Finding]:
     from openipu.ops import find_rule
 
     places: dict[str, list[Use]] = {}
-    for compiled in log.compiled:
-        for op in compiled.plan.ops:
-            line = op.line
-            places.setdefault(op.op, []).append(Use(op.op, line.file, line.line) if line else Use(op.op))
+    counts: Counter[str] = Counter()
+    for use, count in (log.ops or {}).items():
+        places.setdefault(use.op, []).append(Use(use.op, use.file, use.line))
+        counts[use.op] += count
     findings = []
     for name, uses in places.items():
         known = not name.startswith("aten.") or find_rule(name) is not None
-        note = f"{len(uses)} in the programs" if known else f"{len(uses)} in the programs; cost guessed by bytes moved"
+        note = f"{counts[name]} in the programs" + ("" if known else "; cost guessed by bytes moved")
         findings.append(Finding(name, Kind.OP, State.HAS, note, list_places(uses), True))
     return _sort(findings)
 

@@ -1,11 +1,10 @@
 """Automatic split: stages, recomputation, memory proportions and micro-batch that fit and are fastest."""
 
-from openipu.explore.auto.find import DEFAULT_SECONDS, apply_split, find_split, scale_job, split_program
+from openipu.explore.auto.find import apply_split, find_split, scale_job, split_program
 from openipu.explore.auto.schemes import Limits
 from openipu.explore.auto.types import Keep, Layout, Segment, Split, Stage, StateHome
 
 __all__ = [
-    "DEFAULT_SECONDS",
     "Keep",
     "Layout",
     "Limits",

@@ -25,8 +25,7 @@ from openipu.machine import System
 from openipu.session import choose_system
 
 PROPORTIONS = (0.6, 0.3, 0.2, 0.15, 0.1)
-DEFAULT_SECONDS = 40.0
-MOST_PLANS = 400
+MOST_PLANS = 400  # of one micro-batch
 
 
 def find_split(
@@ -39,7 +38,7 @@ def find_split(
     micro_batches: Sequence[int] | None = None,
     proportions: Sequence[float] = PROPORTIONS,
     head_on_first_ipu: bool | None = None,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float | None = None,
 ) -> Split:
     """The fastest split of a job over the IPUs of a system that fits; weights are not needed.
 
@@ -54,7 +53,8 @@ def find_split(
     - `proportions`: available-memory proportions to choose from.
     - `head_on_first_ipu`: True puts the last stage back on IPU 0, as models with a shared embedding do; False never
       does. Else whatever is faster.
-    - `seconds`: after this long the best split so far is taken. Where none fits yet, the search goes on.
+    - `seconds`: after this long the best split so far is taken, and `Split.timed_out` is True. Where none fits yet, the
+      search goes on. Without it a number of plans bounds the search, so that every machine finds the same split.
 
     `Split.fits` is False only where nothing was found that fits; `Split.complete` says that everything was tried.
     For an IPUConfig: `split.count_layers("bert.encoder.layer")` is `layers_per_ipu`, `split.memory_proportions` is
@@ -80,7 +80,7 @@ def split_program(
     *,
     limits: Limits | None = None,
     proportions: Sequence[float] = PROPORTIONS,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float | None = None,
     most_plans: int = MOST_PLANS,
 ) -> Split:
     """The fastest split of a captured program; its micro-batch is what it was captured with."""
@@ -132,14 +132,14 @@ class _JobSearch:
     """Tries micro-batches of one job and keeps the best split."""
 
     def __init__(
-        self, job: PlanningJob, system: System, limits: Limits, proportions: Sequence[float], seconds: float
+        self, job: PlanningJob, system: System, limits: Limits, proportions: Sequence[float], seconds: float | None
     ) -> None:
         self.job, self.system, self.limits, self.proportions = job, system, limits, proportions
         self.options = job.options or RunOptions(training=job.training)
         self.started, self.seconds = time.perf_counter(), seconds
         self.best: Split | None = None
         self.plans_made = 0
-        self.slowest_seconds = 0.0  # of one micro-batch
+        self.timed_out = False
         self.refused: OptionError | None = None
 
     def climb(self) -> None:
@@ -157,9 +157,9 @@ class _JobSearch:
 
     def try_size(self, micro_batch: int) -> bool:
         """Search with one micro-batch; says whether that was the best so far."""
-        began = time.perf_counter()
-        left = self.seconds - (began - self.started)
-        if self._has_fit() and left < self.slowest_seconds:
+        left = None if self.seconds is None else self.seconds - (time.perf_counter() - self.started)
+        if left is not None and left <= 0 and self._has_fit():
+            self.timed_out = True
             return False
         try:
             program = capture_job(scale_job(self.job, micro_batch))
@@ -169,13 +169,13 @@ class _JobSearch:
                 self.options,
                 limits=self.limits,
                 proportions=self.proportions,
-                seconds=max(0.0, left),
+                seconds=left,
             )
         except OptionError as error:  # this size does not divide the samples, or leaves no stage anything to do
             self.refused = self.refused or error
             return False
-        self.slowest_seconds = max(self.slowest_seconds, time.perf_counter() - began)
         self.plans_made += found.plans_made
+        self.timed_out |= found.timed_out
         if self.best is not None and _rank(found) <= _rank(self.best):
             return False
         self.best = found
@@ -187,7 +187,7 @@ class _JobSearch:
             assert self.refused is not None, "at least one micro-batch is tried"
             raise self.refused
         seconds = time.perf_counter() - self.started
-        return dataclasses.replace(self.best, plans_made=self.plans_made, seconds=seconds)
+        return dataclasses.replace(self.best, plans_made=self.plans_made, seconds=seconds, timed_out=self.timed_out)
 
     def _has_fit(self) -> bool:
         return self.best is not None and self.best.fits

@@ -24,6 +24,7 @@ from openipu.machine import System
 from openipu.plan import Plan, plan_program
 
 _GOOD_PLANS = 3  # fitting plans after which a less promising estimate is not worth a plan
+_PLANS_AFTER_FIT = 32  # after which the best so far is taken, whatever else promises more
 _HOPE = 0.97  # estimates may be too high: a plan that does not fit costs seconds, one that is not tried is lost
 _CORRECTIONS = 4  # plans of one scheme, each with a better estimate than the one before
 
@@ -59,7 +60,7 @@ class Finder:
         options: RunOptions,
         schemes: Sequence[Scheme],
         proportions: Sequence[float],
-        seconds: float,
+        seconds: float | None,
         most_plans: int,
     ) -> None:
         self.program, self.chain, self.system, self.options = program, chain, system, options
@@ -68,14 +69,15 @@ class Finder:
         self.seconds, self.most_plans = seconds, most_plans
         self.limit_bytes = float(system.target.usable_tile_bytes)
         self.plans: dict[tuple[Scheme, Layout], Plan] = {}
+        self.plans_before_fit = 0
         self.measured = 0
         self.corrections: dict[Scheme, dict[tuple[int, float], float]] = {scheme: {} for scheme in self.schemes}
         self.corrected: set[Scheme] = set()
         self.best: _Found | None = None
-        self.complete = False
+        self.complete = self.timed_out = False
 
     def run(self) -> Split:
-        """Search until nothing promises more, or the time is up and something fits."""
+        """Search until nothing promises more, or a limit is reached and something fits."""
         estimator = self._measure()
         if estimator is not None:
             self._climb(estimator)
@@ -96,6 +98,7 @@ class Finder:
             most_stages=self.chain.most_stages,
             complete=self.complete,
             seconds=time.perf_counter() - self.started,
+            timed_out=self.timed_out,
         )
 
     def _measure(self) -> Estimator | None:
@@ -117,7 +120,12 @@ class Finder:
         while waiting:
             waiting.sort(key=lambda candidate: candidate.estimate)
             candidate = waiting.pop()
-            if self._has_fit() and (good >= _GOOD_PLANS or self._is_late() or self._promises_less(candidate)):
+            if self._has_fit() and (
+                good >= _GOOD_PLANS
+                or len(self.plans) - self.plans_before_fit >= _PLANS_AFTER_FIT
+                or self._promises_less(candidate)
+                or self._is_late()
+            ):
                 return
             if len(self.plans) >= self.most_plans:
                 return
@@ -226,6 +234,8 @@ class Finder:
             with lay_out(self.program, self.chain, layout):
                 self.plans[key] = plan_program(self.program, self.system, make_options(self.options, layout, scheme))
             found = _Found(scheme, layout, self.plans[key])
+            if not self._has_fit():
+                self.plans_before_fit = len(self.plans)
             if self.best is None or found.rank > self.best.rank:
                 self.best = found
         return self.plans[key]
@@ -234,7 +244,8 @@ class Finder:
         return self.best is not None and self.best.plan.fit.fits
 
     def _is_late(self) -> bool:
-        return time.perf_counter() - self.started > self.seconds
+        self.timed_out = self.seconds is not None and time.perf_counter() - self.started > self.seconds
+        return self.timed_out
 
     def _promises_less(self, candidate: _Candidate) -> bool:
         return self.best is not None and candidate.estimate <= self.best.plan.timing.samples_per_second

@@ -90,6 +90,7 @@ class Split:
     most_stages: int  # how finely modules were opened to make the segments
     complete: bool  # every layout was tried: where `plan` does not fit, none does
     seconds: float
+    timed_out: bool = False  # a limit of time ended the search: more time might find a faster one
 
     @property
     def fits(self) -> bool:

@@ -27,22 +27,30 @@ from openipu.graph import (
     note_of,
 )
 from openipu.machine import System
+from openipu.ops import Trait, has_trait
 from openipu.plan import Plan, plan_program
 from openipu.plan.price import SERIALIZATION
 from openipu.plan.recompute import CHECKPOINT
 
-_PRODUCTS = ("aten.mm.default", "aten.bmm.default", "aten.addmm.default")
 _ROLES = {
     LeverKind.SHARED_STATE: TensorRole.OPTIMIZER,
     LeverKind.STATE_OFF_CHIP: TensorRole.OPTIMIZER,
     LeverKind.ACTIVATIONS_OFF_CHIP: TensorRole.ACTIVATION,
     LeverKind.WEIGHTS_OFF_CHIP: TensorRole.WEIGHT,
 }
-_SPLIT_SECONDS = 10.0
 _SPLIT_PLANS = 6
 _ROUNDS_PER_IPU = 16
 
-Recapture = Callable[[int], Program]  # the same program for another micro-batch
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What takes capturing the model again: another micro-batch, half precision."""
+
+    micro_batch: int
+    half: bool = False
+
+
+Recapture = Callable[[Variant], Program]
 
 
 @dataclass(eq=False)
@@ -53,21 +61,22 @@ class Subject:
     system: System
     options: RunOptions
     plan: Plan
-    recapture: Recapture | None = None  # None: the micro-batch is what it is
-    captured: dict[int, Program] = field(default_factory=dict)
+    recapture: Recapture | None = None  # None: micro-batch and number format are what they are
+    captured: dict[Variant, Program] = field(default_factory=dict)
+    plans_made: int = 0
 
-    def find_program(self, micro_batch: int) -> Program:
-        """The program for one micro-batch, captured at most once."""
-        if micro_batch == self.plan.micro_batch or self.recapture is None:
+    def find_program(self, variant: Variant) -> Program:
+        """One variant of the program, captured at most once."""
+        if variant == Variant(self.plan.micro_batch) or self.recapture is None:
             return self.program
-        if micro_batch not in self.captured:
-            self.captured[micro_batch] = self.recapture(micro_batch)
-        return self.captured[micro_batch]
+        if variant not in self.captured:
+            self.captured[variant] = self.recapture(variant)
+        return self.captured[variant]
 
 
 def plan_again(subject: Subject, settings: Sequence[Setting]) -> tuple[Plan, tuple[Setting, ...]]:
     """The plan with these settings, and the settings with what they turned out to imply."""
-    options, micro_batch, ipus = subject.options, subject.plan.micro_batch, 0
+    options, micro_batch, half, ipus = subject.options, subject.plan.micro_batch, False, 0
     for setting in settings:
         if setting.kind is LeverKind.MICRO_BATCH:
             assert isinstance(setting.value, int)
@@ -76,16 +85,21 @@ def plan_again(subject: Subject, settings: Sequence[Setting]) -> tuple[Plan, tup
         elif setting.kind is LeverKind.MORE_IPUS:
             assert isinstance(setting.value, int)
             ipus = setting.value
+        elif setting.kind is LeverKind.HALF_PRECISION:
+            half = True
         else:
             options = change_options(options, setting, subject.plan)
-    program = subject.find_program(micro_batch)
+    program = subject.find_program(Variant(micro_batch, half))
     with ExitStack() as stack:
         for setting in settings:
             stack.enter_context(_mark_nodes(program, setting, subject.plan))
         if not ipus:
             plan = plan_program(program, subject.system, options)
+            subject.plans_made += 1
         else:
-            plan = _split(program, subject.system, options, ipus).plan
+            split = _split(program, subject.system, options, ipus)
+            plan = split.plan
+            subject.plans_made += split.plans_made
     return plan, tuple(_complete(setting, plan.options, subject.options) for setting in settings)
 
 
@@ -132,7 +146,6 @@ def _split(program: Program, system: System, options: RunOptions, ipus: int) -> 
         options,
         limits=limits,
         proportions=(options.available_memory_proportion,),
-        seconds=_SPLIT_SECONDS,
         most_plans=_SPLIT_PLANS,
     )
 
@@ -167,7 +180,7 @@ def _mark_nodes(program: Program, setting: Setting, plan: Plan) -> Iterator[None
 
 def _list_products(program: Program, plan: Plan) -> list[fx.Node]:
     """The products with the largest temporaries, by name: they are the same whatever the micro-batch."""
-    scratch = {op.name: op.scratch_bytes_per_tile for op in plan.ops if op.op in _PRODUCTS}
+    scratch = {op.name: op.scratch_bytes_per_tile for op in plan.ops if has_trait(op.op, Trait.SERIALISABLE)}
     largest = max(scratch.values(), default=0)
     nodes = program.micro.module.graph.nodes
     return [node for node in nodes if scratch.get(node.name, 0) * 4 >= largest > 0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from openipu.explore.levers.types import Advice, FrontEnd, LeverResult
-from openipu.report.units import format_bytes
+from openipu.explore.levers.types import Advice, FrontEnd, LeverResult, Limit
+from openipu.report.units import format_bytes, format_seconds
 
 
 def describe_advice(advice: Advice, front_end: FrontEnd, most: int = 5) -> str:
@@ -15,9 +15,20 @@ def describe_advice(advice: Advice, front_end: FrontEnd, most: int = 5) -> str:
     elif advice.complete:
         lines.append("No lever makes it fit, nor do all of them together. Choose a larger system or a smaller model.")
     else:
-        lines.append("No lever that was tried in time makes it fit; `openipu plan` tries them all.")
+        lines.append(f"No lever that was tried makes it fit. {describe_untried(advice)} `openipu plan` tries them all.")
     lines.extend(f"  {describe_lever(lever)}" for lever in advice.levers[:most])
     return "\n".join(lines)
+
+
+def describe_untried(advice: Advice) -> str:
+    """What was left out and why: "Not tried after 150 plans: 8 IPUs in a pipeline." Nothing where all was tried."""
+    parts = []
+    if advice.untried:
+        spent = format_seconds(advice.seconds) if advice.stopped_by is Limit.TIME else f"{advice.plans_made} plans"
+        parts.append(f"Not tried after {spent}: {', '.join(advice.untried)}.")
+    if advice.unreachable:
+        parts.append(f"Not tried, as it takes the model itself: {', '.join(advice.unreachable)}.")
+    return " ".join(parts)
 
 
 def describe_lever(lever: LeverResult) -> str:

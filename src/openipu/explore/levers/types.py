@@ -15,6 +15,7 @@ class LeverKind(StrEnum):
 
     MEMORY_PROPORTION = "available-memory proportion"
     HALF_PARTIALS = "half partials"
+    HALF_PRECISION = "half precision"
     SHARED_STATE = "optimizer state shared by replicas"
     STATE_OFF_CHIP = "optimizer state off chip"
     RECOMPUTE = "recomputation"
@@ -97,6 +98,13 @@ class LeverResult:
         }
 
 
+class Limit(StrEnum):
+    """What ended the search for advice before everything was tried."""
+
+    PLANS = "plans"
+    TIME = "time"
+
+
 @dataclass(frozen=True, eq=False)
 class Advice:
     """All levers that were tried, the best first: what fits before what does not, then what costs least."""
@@ -105,7 +113,15 @@ class Advice:
     levers: tuple[LeverResult, ...]
     words: Mapping[FrontEnd, str]  # the one line that makes it fit, by front end; empty where nothing does
     seconds: float
-    complete: bool  # False: time was up before every lever was tried
+    plans_made: int
+    untried: tuple[str, ...] = ()  # what a limit left no room for
+    stopped_by: Limit | None = None  # that limit
+    unreachable: tuple[LeverKind, ...] = ()  # levers that need the model captured again, where only a program was given
+
+    @property
+    def complete(self) -> bool:
+        """Was everything tried that might have helped?"""
+        return not self.untried and not self.unreachable
 
     @property
     def best(self) -> LeverResult | None:
@@ -118,6 +134,10 @@ class Advice:
             "change": {str(front_end): line for front_end, line in self.words.items()},
             "levers": [lever.describe() for lever in self.levers],
             "complete": self.complete,
+            "untried": list(self.untried),
+            "stopped_by": None if self.stopped_by is None else str(self.stopped_by),
+            "unreachable": [str(kind) for kind in self.unreachable],
+            "plans_made": self.plans_made,
             "seconds": self.seconds,
         }
 

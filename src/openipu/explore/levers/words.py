@@ -53,6 +53,8 @@ def _word_poptorch_setting(setting: Setting, plan: Plan) -> str:
             return f"opts.setAvailableMemoryProportion({{{shares}}})"
         case LeverKind.HALF_PARTIALS:
             return "opts.Precision.setPartialsType(torch.half)"
+        case LeverKind.HALF_PRECISION:
+            return "model.half()"
         case LeverKind.RECOMPUTE:
             return 'opts._Popart.set("autoRecomputation", "Standard")'
         case LeverKind.CHECKPOINTS:
@@ -97,6 +99,8 @@ def _word_optimum(settings: Sequence[Setting], plan: Plan) -> str:
             case LeverKind.MICRO_BATCH:
                 mode = "train" if plan.options.training else "eval"
                 arguments.append(f"per_device_{mode}_batch_size={value}")
+            case LeverKind.HALF_PRECISION:
+                arguments.append("fp32=False")
             case LeverKind.MORE_IPUS:
                 fields.append(f'layers_per_ipu="auto", ipus_per_replica={value}')
             case _:
@@ -130,6 +134,8 @@ def _word_openipu(settings: Sequence[Setting]) -> str:
                 besides.append('mark_tensor(x, {"checkpoint": True}) after each layer')
             case LeverKind.SERIALISED_PRODUCTS:
                 besides.append(f'mark_tensor(product, {{"serialization": ("output_channels", {value})}})')
+            case LeverKind.HALF_PRECISION:
+                besides.append("halve_job(job)")
             case LeverKind.MICRO_BATCH:
                 besides.append(f"scale_job(job, micro_batch={value})")
             case LeverKind.MORE_IPUS:

@@ -1,7 +1,7 @@
 """How wide a range to state, by kind of work.
 
 In: a kind. Out: a spread, the natural logarithm of the factor either way that nine of ten published values lie within.
-`explore/calibrate.py` measures the spread of the half of the rows that constants were fitted on, and how many of the
+`tools/calibrate.py` measures the spread of the half of the rows that constants were fitted on, and how many of the
 other half lie inside. Kinds with few rows have a spread by judgement, marked so.
 """
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +16,15 @@ from typing import Any
 
 from openipu.errors import FiguresError
 from openipu.explore.validation.units import find_scale
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin, shorten
+from openipu.files.plain import read_text
 
 COLUMNS = ("id", "kind", "system", "ipus", "workload", "params", "metric", "unit")
 KINDS = ("micro", "e2e")
 FITS = "fits in memory"
+_LARGEST = 16 << 20
+_MOST_IPUS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +60,23 @@ class FigureRow:
         """A parameter that must be a number."""
         given = self.params.get(name, default)
         if isinstance(given, bool) or not isinstance(given, int | float):
-            raise FiguresError(f"Row {self.id}: the parameter {name!r} must be a number, not {given!r}.")
+            raise FiguresError(f"Row {self.id}: the parameter {name!r} must be a number, not {shorten(given)}.")
         return given
 
     def read_size(self, name: str, default: int | None = None) -> int:
         """A parameter that must be a whole number above zero."""
         given = self.read_number(name, default)
         if given != int(given) or given < 1:
-            raise FiguresError(f"Row {self.id}: the parameter {name!r} must be a whole number above 0, not {given!r}.")
+            raise FiguresError(
+                f"Row {self.id}: the parameter {name!r} must be a whole number above 0, not {shorten(given)}."
+            )
         return int(given)
 
 
 def read_rows(path: Path) -> list[FigureRow]:
     """Every row of a file, in order."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise FiguresError(f"Cannot read the figures {path}: {error.strerror}. Check the path.") from error
-    except UnicodeDecodeError as error:
-        raise FiguresError(f"{path} is not UTF-8 text: {error}. Save it as UTF-8.") from error
+    origin = Origin(f"The file of figures {path}", FiguresError, "Check the path; the file is CSV in UTF-8.")
+    text = read_text(path, origin, _LARGEST)
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         found = [(reader.line_num, record) for record in reader]
@@ -101,7 +103,7 @@ def _check_ids(path: Path, rows: list[FigureRow]) -> None:
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:
-            raise FiguresError(f"{path}: the id {row.id} occurs twice. Give each row an id of its own.")
+            raise FiguresError(f"{path}: the id {row.id[:100]} occurs twice. Give each row an id of its own.")
         seen.add(row.id)
 
 
@@ -111,7 +113,7 @@ def _read_row(where: str, record: Mapping[Any, Any]) -> FigureRow:
     if not record["id"]:
         raise FiguresError(f"{where}: the id is empty. Give the row one, such as GROUP-001.")
     if record["kind"] not in KINDS:
-        raise FiguresError(f"{where}: kind must be {' or '.join(KINDS)}, not {record['kind']!r}.")
+        raise FiguresError(f"{where}: kind must be {' or '.join(KINDS)}, not {shorten(record['kind'])}.")
     return FigureRow(
         id=record["id"],
         kind=record["kind"],
@@ -131,20 +133,15 @@ def _read_ipus(where: str, text: str) -> int:
     try:
         count = int(text or 1)
     except ValueError as error:
-        raise FiguresError(f"{where}: ipus must be a whole number, not {text!r}.") from error
-    if count < 1:
-        raise FiguresError(f"{where}: ipus must be at least 1, not {count}.")
+        raise FiguresError(f"{where}: ipus must be a whole number, not {shorten(text)}.") from error
+    if not 1 <= count <= _MOST_IPUS:
+        raise FiguresError(f"{where}: ipus must be at least 1 and at most {_MOST_IPUS}, not {shorten(text)}.")
     return count
 
 
 def _read_params(where: str, text: str) -> Mapping[str, Any]:
-    try:
-        params = json.loads(text or "{}")
-    except json.JSONDecodeError as error:
-        raise FiguresError(f"{where}: params is not JSON: {error}. Write it as {{}} or {{name: value}}}}.") from error
-    if not isinstance(params, dict):
-        raise FiguresError(f"{where}: params must be a JSON object, not {text!r}.")
-    return params
+    origin = Origin(f"{where}: params", FiguresError, 'Write a JSON object, such as {} or {"batch": 4}.')
+    return parse_json(text or "{}", dict[str, Any], origin)
 
 
 def _read_value(where: str, text: str | None) -> float | None:
@@ -153,7 +150,7 @@ def _read_value(where: str, text: str | None) -> float | None:
     try:
         value = float(text)
     except ValueError as error:
-        raise FiguresError(f"{where}: value must be a number or empty, not {text!r}.") from error
+        raise FiguresError(f"{where}: value must be a number or empty, not {shorten(text)}.") from error
     if not math.isfinite(value) or value < 0:
-        raise FiguresError(f"{where}: value must be a number that is not negative, not {text!r}.")
+        raise FiguresError(f"{where}: value must be a number that is not negative, not {shorten(text)}.")
     return value

@@ -2,7 +2,8 @@
 
 In: what `dump_program` wrote, by whomever. Out: a `Program`, or an ArchiveError. The document is not trusted: operators
 come from `operators.find_operator` alone, names that appear in generated code are identifiers, arguments name nodes
-that stand before, and the signature agrees with the nodes. Nothing is evaluated, imported or unpickled.
+that stand before, and the signature agrees with the nodes. Nothing is evaluated, imported or unpickled. Whether what
+the graphs compute is safe to run is checked by `openipu.admission`, on what this module returns.
 """
 
 from __future__ import annotations
@@ -38,28 +39,37 @@ from openipu.graph.serial.modules import LateModule
 from openipu.graph.serial.operators import find_operator
 from openipu.graph.serial.tensors import check_shape, unpack_tensors
 from openipu.graph.serial.trees import decode_tree
-from openipu.graph.serial.values import DTYPES, decode_value
+from openipu.graph.serial.values import DTYPES, decode_value, shorten
 from openipu.graph.serial.writing import ATTRIBUTE, CONSTANT, FORMAT, HOST_LEAF
 
+MOST_NODES = 500_000
 _DEEPEST = 20  # loops in loops
+_LONGEST = 10_000  # characters of a name, a path or a warning
+_MOST_IPUS = 1024
 
 
-def load_program(document: bytes, tensors: bytes) -> Program:
-    """Read a program that `dump_program` wrote."""
+def load_program(document: bytes, tensors: bytes, most_nodes: int = MOST_NODES) -> Program:
+    """Read a program that `dump_program` wrote, of so many nodes in all its graphs."""
     try:
         described = json.loads(document)
         if described["format"] != FORMAT:
-            raise ArchiveError(f"it has format {described['format']!r}, and this openipu reads {FORMAT}")
+            raise ArchiveError(f"it has format {shorten(described['format'])}, and this openipu reads {FORMAT}")
         with pause_collection():
-            return _Reader(described, unpack_tensors(tensors)).read()
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError, RecursionError) as error:
-        raise ArchiveError(f"the program is damaged ({type(error).__name__}: {error})") from error
+            return _Reader(described, unpack_tensors(tensors), most_nodes).read()
+    except (
+        ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError, RecursionError, OverflowError
+    ) as error:  # fmt: skip
+        raise ArchiveError(f"the program is damaged ({type(error).__name__}: {str(error)[:300]})") from error
 
 
 class _Reader:
-    def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
+    def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], most_nodes: int) -> None:
         self._document = document
         self._tensors = tensors
+        self._nodes_left = most_nodes
+        for table in ("operators", "values", "notes", "lines"):
+            if not isinstance(document[table], list) or len(document[table]) > most_nodes:
+                raise ArchiveError(f"its table of {table} is no list, or has more than {most_nodes:,} rows")
         self._operators = [find_operator(name) for name in document["operators"]]
         self._values = [_make_meta_tensor(*row) for row in document["values"]]
         self._lines = [_make_line(*row) for row in document["lines"]]
@@ -104,6 +114,9 @@ class _Reader:
         if depth > _DEEPEST:
             raise ArchiveError("its loops and branches are nested too deeply")
         graph, nodes, attributes = fx.Graph(), list[fx.Node](), torch.nn.Module()
+        self._nodes_left -= len(described["nodes"])
+        if self._nodes_left < 0:
+            raise ArchiveError("it has more nodes than allowed")
         for row in described["nodes"]:
             nodes.append(self._read_node(graph, nodes, attributes, row, depth))
         graph.output(decode_value(described["returned"], nodes))
@@ -175,9 +188,9 @@ class _Reader:
             module=_check_text(module),
             line=None if line is None else self._lines[_check_whole(line, 0)],
             block=None if block is None else _check_text(block),
-            ipu=_check_whole(ipu),
-            stage=_check_whole(stage),
-            attributes={} if attributes is None else decode_value(attributes, ()),
+            ipu=_check_whole(ipu, 0, _MOST_IPUS),
+            stage=_check_whole(stage, 0, _MOST_IPUS),
+            attributes=_check_attributes({} if attributes is None else decode_value(attributes, ())),
         )
 
 
@@ -222,20 +235,26 @@ def _make_slot(name: str, parameter: str, shape: list[int], dtype: str, initial:
     return StateSlot(_check_text(name), _check_text(parameter), check_shape(shape), DTYPES[dtype], float(initial))
 
 
+def _check_attributes(attributes: Any) -> dict[str, Any]:
+    if not isinstance(attributes, dict) or not all(type(key) is str for key in attributes):
+        raise ArchiveError(f"{shorten(attributes)} are not the attributes of a note")
+    return attributes
+
+
 def _check_text(text: Any) -> str:
-    if type(text) is not str:
-        raise ArchiveError(f"{text!r} is not a text")
+    if type(text) is not str or len(text) > _LONGEST:
+        raise ArchiveError(f"{shorten(text)} is not a text of at most {_LONGEST:,} characters")
     return text
 
 
-def _check_whole(number: Any, least: int = -1) -> int:
-    if type(number) is not int or number < least:
-        raise ArchiveError(f"{number!r} is not a whole number of at least {least}")
+def _check_whole(number: Any, least: int = -1, most: int = 1 << 62) -> int:
+    if type(number) is not int or not least <= number <= most:
+        raise ArchiveError(f"{shorten(number)} is not a whole number from {least} to {most}")
     return number
 
 
 def _check_identifier(name: Any) -> str:
     # Names appear in generated Python: nothing but an identifier may stand there.
     if type(name) is not str or not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
-        raise ArchiveError(f"{name!r} is not a name")
-    return name
+        raise ArchiveError(f"{shorten(name)} is not a name")
+    return _check_text(name)

@@ -8,6 +8,7 @@ runs; another one is refused.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 
 from openipu.errors import ArchiveError
-from openipu.graph.serial.values import DTYPES
+from openipu.graph.serial.values import DTYPES, shorten
 
 _LARGEST_TENSOR_BYTES = 1 << 50
 
@@ -44,11 +45,13 @@ def unpack_tensors(content: bytes) -> dict[str, torch.Tensor]:
         tensors, place = {}, end + 1
         for name, dtype, shape, device, size in header["tensors"]:
             if not isinstance(name, str) or dtype not in DTYPES or device not in ("cpu", "meta"):
-                raise ArchiveError(f"tensor {name!r} has an unknown type")
+                raise ArchiveError(f"tensor {shorten(name)} has an unknown type")
+            if name in tensors or type(size) is not int or not 0 <= size <= len(content) - place:
+                raise ArchiveError(f"tensor {shorten(name)} stands there twice, or does not lie within the file")
             tensors[name] = _make_tensor(name, DTYPES[dtype], check_shape(shape), device, content[place : place + size])
             place += size
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArchiveError(f"the tensors are damaged ({error})") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ArchiveError(f"the tensors are damaged ({str(error)[:300]})") from error
     if place != len(content):
         raise ArchiveError("the tensors are damaged (their sizes do not add up)")
     return tensors
@@ -57,14 +60,14 @@ def unpack_tensors(content: bytes) -> dict[str, torch.Tensor]:
 def check_shape(shape: Any) -> tuple[int, ...]:
     """A shape from a file: whole numbers that are not negative, of a size that a machine could have."""
     if not isinstance(shape, list) or len(shape) > 64:
-        raise ArchiveError(f"{shape!r} is not a shape")
+        raise ArchiveError(f"{shorten(shape)} is not a shape")
     elements = 1
     for size in shape:
         if type(size) is not int or size < 0:
-            raise ArchiveError(f"{shape!r} is not a shape")
+            raise ArchiveError(f"{shorten(shape)} is not a shape")
         elements *= max(size, 1)
     if elements > _LARGEST_TENSOR_BYTES:
-        raise ArchiveError(f"{shape!r} is larger than any machine")
+        raise ArchiveError(f"{shorten(shape)} is larger than any machine")
     return tuple(shape)
 
 
@@ -74,11 +77,13 @@ def _read_bytes(tensor: torch.Tensor) -> bytes:
 
 
 def _make_tensor(name: str, dtype: torch.dtype, shape: tuple[int, ...], device: str, content: bytes) -> torch.Tensor:
-    if device == "meta":
-        return torch.empty(shape, dtype=dtype, device="meta")
-    made = torch.empty(shape, dtype=dtype)
-    if made.nbytes != len(content):
-        raise ArchiveError(f"tensor {name} has {len(content)} bytes instead of {made.nbytes}")
+    wanted = 0 if device == "meta" else math.prod(shape) * dtype.itemsize
+    if wanted != len(content):  # before any memory is taken
+        raise ArchiveError(f"tensor {shorten(name)} has {len(content)} bytes instead of {wanted}")
+    made = torch.empty(shape, dtype=dtype, device=device)
     if content:
-        made.view(-1).view(torch.uint8).copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+        held = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+        if dtype is torch.bool and held.max() > 1:
+            raise ArchiveError(f"tensor {shorten(name)} holds what is neither true nor false")
+        made.view(-1).view(torch.uint8).copy_(held)
     return made

@@ -18,7 +18,18 @@ from torch import fx
 
 from openipu.errors import ArchiveError
 
-DTYPES = {str(item).removeprefix("torch."): item for item in vars(torch).values() if isinstance(item, torch.dtype)}
+_WIDTHS = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64), "complex": (64, 128)}
+_FLOAT8 = ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+# Without quantized and packed types, which no program is captured with.
+DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, name)
+    for name in (
+        "bool",
+        "bfloat16",
+        *(f"{kind}{width}" for kind, widths in _WIDTHS.items() for width in widths),
+        *(f"float8_{kind}" for kind in _FLOAT8),
+    )
+}
 _LAYOUTS = {"strided": torch.strided}
 _MEMORY_FORMATS = {
     str(item).removeprefix("torch."): item
@@ -28,7 +39,15 @@ _DEVICES = ("cpu", "meta")
 _PLAIN = (bool, int, float, type(None))
 _REFERENCE = re.compile(r"%(\d{1,9})")
 
+_LONGEST_SHOWN = 200  # characters
+
 References = Mapping[fx.Node, str]
+
+
+def shorten(value: object) -> str:
+    """A value of a file for a message, which whoever wrote the file must not fill."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def encode_value(value: Any, references: References) -> Any:
@@ -67,7 +86,7 @@ def decode_value(value: Any, nodes: Sequence[fx.Node]) -> Any:
     if kind is str:
         match = _REFERENCE.fullmatch(value)
         if match is None or int(match[1]) >= len(nodes):
-            raise ArchiveError(f"{value!r} is not a node that stands before")
+            raise ArchiveError(f"{shorten(value)} is not a node that stands before")
         return nodes[int(match[1])]
     if kind is list:
         return [decode_value(item, nodes) for item in value]
@@ -77,7 +96,7 @@ def decode_value(value: Any, nodes: Sequence[fx.Node]) -> Any:
         ((name, content),) = value.items()
         decode = _DECODERS.get(name)
         if decode is None:
-            raise ArchiveError(f"a value has the unknown type {name!r}")
+            raise ArchiveError(f"a value has the unknown type {shorten(name)}")
         return decode(content, nodes)
     return value
 
@@ -89,7 +108,7 @@ def _decode_dictionary(content: Any, nodes: Sequence[fx.Node]) -> dict[Any, Any]
 def _pick(table: Mapping[str, Any]) -> Callable[[Any, Sequence[fx.Node]], Any]:
     def pick(content: Any, nodes: Sequence[fx.Node]) -> Any:
         if content not in table:
-            raise ArchiveError(f"{content!r} is unknown to this PyTorch")
+            raise ArchiveError(f"{shorten(content)} is unknown to this PyTorch")
         return table[content]
 
     return pick

@@ -15,12 +15,31 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from openipu.errors import TargetError
+import msgspec
+
+from openipu.errors import TargetError, suggest
+from openipu.files.documents import read_toml
+from openipu.files.origin import Origin, shorten
+from openipu.files.values import Text, convert
+from openipu.machine.bounds import build_machine
 from openipu.machine.target import Provenance, Source, System, Target
 
 CATALOG = "the catalog"
 DEFAULT_SYSTEM = "bow-2000"
 SYSTEM_VARIABLE = "OPENIPU_SYSTEM"
+_LONGEST_NAME = 100
+
+_FIGURE = (
+    "A figure is a plain value, or { value = …, provenance = …, source = '…' } with the provenance "
+    "'published', 'derived', 'guessed' or 'user'."
+)
+
+
+class _Figure(msgspec.Struct, frozen=True):
+    value: int | float | str
+    provenance: Provenance
+    source: Text
+
 
 _Tables = Mapping[str, Mapping[str, Any]]
 
@@ -29,17 +48,17 @@ def resolve_system(choice: str | os.PathLike[str] | System | None = None) -> Sys
     """The system a user means: an object, a catalog name, a TOML file, or the default."""
     if isinstance(choice, System):
         return choice
-    origin = "the system option"
+    origin = ""
     if choice is None:
         choice = os.environ.get(SYSTEM_VARIABLE) or DEFAULT_SYSTEM
-        origin = f"the environment variable {SYSTEM_VARIABLE}"
+        origin = f", given by the environment variable {SYSTEM_VARIABLE}"
     name = os.fspath(choice)
     if name.endswith(".toml"):
         return load_system_file(Path(name))
     systems = list_systems()
     if name.lower() not in systems:
         raise TargetError(
-            f"Unknown system {name!r}, given by {origin}. "
+            f"Unknown system {shorten(name)}{origin}.{suggest(name, systems)} "
             f"Known systems: {', '.join(systems)}. "
             "Choose one of them, or give the path of a TOML file that describes your own."
         )
@@ -65,22 +84,18 @@ def load_system_file(path: Path) -> System:
 
     Both may name a `base` of the catalog and change only what differs.
     """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TargetError(f"Cannot read the system file {path}: {error.strerror}. Check the path.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TargetError(f"{path} is not valid TOML: {error}. Correct the file at that place.") from error
+    origin = Origin(f"The system file {path}", TargetError, "Correct the file at that place, or check the path.")
+    document = read_toml(path, dict[str, dict[str, Any]], origin)
     unknown = sorted(set(document) - {"system", "target"})
     if unknown or "system" not in document:
-        found = f"found {', '.join(unknown)}" if unknown else "there is no [system] table"
+        found = f"found {', '.join(shorten(key) for key in unknown[:10])}" if unknown else "there is no [system] table"
         raise TargetError(f"{path}: {found}. A system file has a [system] table and may have a [target] table.")
     targets = dict(list_targets())
     system = dict(document["system"])
-    name = str(system.pop("name", path.stem))
+    name = str(system.pop("name", path.stem))[:_LONGEST_NAME]
     if "target" in document:
         own = dict(document["target"])
-        own_name = str(own.pop("name", f"{name}-ipu"))
+        own_name = str(own.pop("name", f"{name}-ipu"))[:_LONGEST_NAME]
         targets[own_name] = _build_target(
             own_name, {**_read_catalog("targets.toml"), own_name: own}, targets, str(path)
         )
@@ -98,8 +113,12 @@ def _flatten_base(name: str, tables: _Tables, where: str) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     current: str | None = name
     while current is not None:
-        if current in chain or current not in tables:
-            what = "refers to itself" if current in chain else f"names the unknown base {current!r}"
+        if current in chain or not isinstance(current, str) or current not in tables:
+            what = (
+                "refers to itself"
+                if isinstance(current, str) and current in chain
+                else f"names the unknown base {shorten(current)}"
+            )
             raise TargetError(f"{where}: [{name}] {what}. Known entries: {', '.join(tables)}.")
         chain.append(current)
         table = dict(tables[current])
@@ -114,15 +133,9 @@ def _split_figures(name: str, tables: _Tables, where: str) -> tuple[dict[str, An
     sources: dict[str, Source] = {}
     for key, entry in _flatten_base(name, tables, where).items():
         if isinstance(entry, Mapping):
-            try:
-                values[key] = entry["value"]
-                sources[key] = Source(Provenance(entry["provenance"]), entry["source"])
-            except (KeyError, ValueError) as error:
-                raise TargetError(
-                    f"{where}: [{name}] {key} must be a plain value or "
-                    "{ value = …, provenance = 'published' | 'derived' | 'guessed' | 'user', source = '…' }: "
-                    f"{error} is wrong or missing."
-                ) from error
+            figure = convert(entry, _Figure, Origin(f"{where}: [{name}] {key[:100]}", TargetError, _FIGURE))
+            values[key] = figure.value
+            sources[key] = Source(figure.provenance, figure.source)
         else:
             values[key] = entry
             if where != CATALOG and key in tables[name]:
@@ -140,45 +153,38 @@ def _check_fields(kind: type[Target] | type[System], name: str, values: Mapping[
     unknown = sorted(set(values) - set(fields))
     missing = sorted(required - set(values) - {"name"})
     if unknown or missing:
-        parts = [f"unknown {', '.join(unknown)}"] * bool(unknown) + [f"missing {', '.join(missing)}"] * bool(missing)
+        listed = ", ".join(shorten(key).strip("'") for key in unknown[:10])
+        parts = [f"unknown {listed}"] * bool(unknown) + [f"missing {', '.join(missing)}"] * bool(missing)
         raise TargetError(
             f"{where}: [{name}] has {' and '.join(parts)}. "
             f"Fields of a {kind.__name__.lower()}: {', '.join(sorted(set(fields) - {'name', 'sources'}))}; "
             "or name a base of the catalog and give only what differs."
         )
-    for key, value in values.items():
-        wants_number = fields[key].type in ("int", "float")
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if wants_number and (not is_number or value < 0):
-            raise TargetError(f"{where}: [{name}] {key} = {value!r} must be a number that is not negative.")
-        if fields[key].type == "int" and value != int(value):
-            raise TargetError(f"{where}: [{name}] {key} = {value!r} must be a whole number.")
 
 
 def _build_target(name: str, tables: _Tables, known: Mapping[str, Target], where: str) -> Target:
     values, sources = _split_figures(name, tables, where)
     _check_fields(Target, name, values, where)
-    for key in ("tiles", "workers_per_tile", "clock_hz", "tile_memory_bytes", "exchange_bytes_per_cycle"):
-        if values[key] <= 0:
-            raise TargetError(f"{where}: [{name}] {key} must be above zero.")
-    kept = values["tile_reserved_bytes"] + values.get("tile_gap_bytes", 0)
-    if values["tile_memory_bytes"] <= kept:
+    target = build_machine(Target, {**values, "name": name}, sources, _speak_of(name, where))
+    kept = target.tile_reserved_bytes + target.tile_gap_bytes
+    if target.tile_memory_bytes <= kept:
         raise TargetError(
-            f"{where}: [{name}] tile_memory_bytes ({values['tile_memory_bytes']}) must be more than "
+            f"{where}: [{name}] tile_memory_bytes ({target.tile_memory_bytes}) must be more than "
             f"tile_reserved_bytes and tile_gap_bytes together ({kept}), or nothing is left for programs."
         )
-    if values["vector_bytes"] not in (4, 8, 16, 32, 64):
-        raise TargetError(f"{where}: [{name}] vector_bytes = {values['vector_bytes']} must be 4, 8, 16, 32 or 64.")
-    return Target(name=name, sources=sources, **values)
+    if target.vector_bytes not in (4, 8, 16, 32, 64):
+        raise TargetError(f"{where}: [{name}] vector_bytes = {target.vector_bytes} must be 4, 8, 16, 32 or 64.")
+    return target
 
 
 def _build_system(name: str, tables: _Tables, targets: Mapping[str, Target], where: str) -> System:
     values, sources = _split_figures(name, tables, where)
     _check_fields(System, name, values, where)
     chip = values.pop("target")
-    if chip not in targets:
-        raise TargetError(f"{where}: [{name}] names the unknown target {chip!r}. Known: {', '.join(targets)}.")
-    for key in ("ipus", "ipus_per_board", "host_bytes_per_second", "stream_bytes_per_second"):
-        if values[key] <= 0:
-            raise TargetError(f"{where}: [{name}] {key} must be above zero.")
-    return System(name=name, target=targets[chip], sources=sources, **values)
+    if not isinstance(chip, str) or chip not in targets:
+        raise TargetError(f"{where}: [{name}] names the unknown target {shorten(chip)}. Known: {', '.join(targets)}.")
+    return build_machine(System, {**values, "name": name, "target": targets[chip]}, sources, _speak_of(name, where))
+
+
+def _speak_of(name: str, where: str) -> Origin:
+    return Origin(f"{where}: [{name}]", TargetError, "Give the figure in the unit that its name says.")

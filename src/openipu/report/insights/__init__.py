@@ -4,7 +4,7 @@ In: a `Profile`. Out: `Finding`s, the worst first. A rule is a function from a `
 """
 
 from openipu.report.insights import memory, pipeline, time
-from openipu.report.insights.finding import Case, Evidence, Finding, Level
+from openipu.report.insights.finding import Case, Evidence, Finding, Findings, Level
 from openipu.report.insights.text import render_insights
 from openipu.report.profile import Profile
 
@@ -29,11 +29,11 @@ RULES = (
 _ORDER = tuple(Level)
 
 
-def find_insights(profile: Profile) -> tuple[Finding, ...]:
+def find_insights(profile: Profile) -> Findings:
     """All findings: problems, then advice, then notes; within a level in the order of the rules."""
     case = Case(profile)
     found = [finding for rule in RULES for finding in rule(case)]
-    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.level)))
+    return Findings(sorted(found, key=lambda finding: _ORDER.index(finding.level)))
 
 
-__all__ = ["RULES", "Evidence", "Finding", "Level", "find_insights", "render_insights"]
+__all__ = ["RULES", "Evidence", "Finding", "Findings", "Level", "find_insights", "render_insights"]

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from openipu.report.profile import Floats, OpRecord, Profile
+from openipu.report.short import describe_finding, list_findings_as_html
 from openipu.report.summary import element_bytes_by_op
 from openipu.report.units import format_share
 
@@ -37,7 +38,7 @@ class Evidence:
     link: Mapping[str, int | str] = field(default_factory=dict)  # a view of the web report and what to choose in it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Finding:
     """What a rule found: the number, why it is so, and what to do about it."""
 
@@ -51,6 +52,22 @@ class Finding:
     remedy: str
     link: Mapping[str, int | str]
     evidence: tuple[Evidence, ...] = ()
+
+    def __repr__(self) -> str:
+        return describe_finding(self)
+
+    def _repr_html_(self) -> str:
+        return list_findings_as_html([self])
+
+
+class Findings(tuple[Finding, ...]):
+    """Several, which show themselves below each other."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self)) or "No findings"
+
+    def _repr_html_(self) -> str:
+        return list_findings_as_html(self)
 
 
 class Case:

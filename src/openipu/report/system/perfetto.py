@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,13 @@ def _list_process(process: ProcessTrace, first_ns: int) -> Iterator[dict[str, An
         name = f"{series.graph} [{series.unit}]" if series.unit else series.graph
         for time_ns, value in zip(series.time_ns.tolist(), series.values.tolist(), strict=True):
             timestamp = (time_ns - first_ns) / 1000
-            yield {"ph": "C", "name": name, "pid": process.pid, "ts": timestamp, "args": {series.label: value}}
+            yield {
+                "ph": "C",
+                "name": name,
+                "pid": process.pid,
+                "ts": timestamp,
+                "args": {series.label: value if math.isfinite(value) else None},
+            }
     for heatmap in process.heatmaps:
         for time_ns, counts in zip(heatmap.time_ns.tolist(), heatmap.counts.tolist(), strict=True):
             bins = {f"{edge:g}": count for edge, count in zip(heatmap.edges, counts, strict=False)}

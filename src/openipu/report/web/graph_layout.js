@@ -47,7 +47,7 @@ class OpPaths {
 // Nodes {key, label, ops, order, cycles, x, y, into, from} and edges {source, target, bytes, variables} between them.
 function layOutGraph(data, paths, open) {
   const nodes = new Map();
-  const nodeOf = new Array(data.ops.length);
+  const nodeOf = Array.from({ length: data.ops.length });
   for (let op = 0; op < data.ops.length; op++) {
     const path = paths.closedAround(op, open);
     const key = path ?? `op ${op}`;

@@ -1,7 +1,7 @@
 // View: the program tree with search, and what a program runs, moves and keeps on a tile.
 
 function showPrograms(data, root, parameters) {
-  const { steps, ops } = data;
+  const { steps } = data;
   const programs = countPrograms(data);
   root.append(make("h1", { text: "Program tree" }),
     make("p", { class: "lead", text: `What one call executes, in order: ${formatWhole(steps.length)} steps that run ${formatWhole(programs.size)} different programs. Steps of equal ops share one program and its code.` }));

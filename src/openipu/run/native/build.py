@@ -7,25 +7,16 @@ anywhere else than the user's own cache.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
+import time
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-import openipu.run
-from openipu import __version__
+from openipu.errors import ArchiveError
 from openipu.graph import GraphCall
 from openipu.run.draft import Draft
 from openipu.run.drawing import expand_bits, random_bits
@@ -33,9 +24,12 @@ from openipu.run.half_windows import store_windowed_values
 from openipu.run.native.function import NativeFunction
 from openipu.run.native.graph_text import write_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
+from openipu.run.native.process import CompilerProcess, Priority
+from openipu.run.native.scratch import Scratch, open_scratch
 from openipu.run.native.signature import Signature
+from openipu.run.native.spare_thread import give_thread, take_thread_back
 from openipu.run.rounding import expand_rounding, round_half
-from openipu.store import Entry, Store, describe_host, make_key, open_store
+from openipu.store import Entry, Store, describe_build, describe_host, make_key, open_store
 
 
 class NotCompiledError(Exception):
@@ -49,6 +43,7 @@ class NativeProgram:
     store: Store
     entry: Entry
     functions: tuple[NativeFunction, ...]
+    scratch: Scratch | None = None  # with the store inside, where the user's own cannot be used
 
     @property
     def fold(self) -> int:
@@ -94,16 +89,7 @@ class NativeJob:
 
 def make_native_key(facts: dict[str, Any]) -> str:
     """The key of native code for a program that these facts describe, made by this openipu on this host."""
-    return make_key({**facts, "kind": "native", "openipu": __version__, "code": _digest_code(), **describe_host()})
-
-
-@cache
-def _digest_code() -> str:
-    """A change of openipu's own code makes other graphs of the same program."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(openipu.run.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return make_key({**facts, "kind": "native", "build": describe_build(), "host": describe_host()})
 
 
 def _describe_value(node: torch.fx.Node) -> list[Any]:
@@ -163,57 +149,74 @@ class NativeBuild:
 
     def __init__(self, job: NativeJob, *, background: bool) -> None:
         self._key = job.key
-        self._directory = tempfile.TemporaryDirectory(prefix="openipu-")
-        path = Path(self._directory.name)
-        self._store = _choose_store(path)
-        (path / "job.json").write_text(json.dumps({**job.content, "key": job.key}))
-        self._log = path / "log"
-        worker = "openipu.run.native.worker"
-        command = [sys.executable, "-m", worker, str(path / "job.json"), str(self._store.directory)]
-        if background and shutil.which("nice"):
-            command = ["nice", *command]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                start_new_session=True,  # so that it can be stopped with its own children
-            )
-        self.stop = weakref.finalize(self, _stop, self._process)
+        self._scratch, self._store = _choose_places()
+        job_file, self._log = self._scratch.path / "job.json", self._scratch.path / "log"
+        job_file.write_text(json.dumps({**job.content, "key": job.key, "background": background}))
+        arguments = [str(job_file), str(self._store.directory)]
+        self._process = CompilerProcess(self._scratch, arguments, self._log, background=background)
+        self._started = time.perf_counter()
+        self.stop = weakref.finalize(self, _stop, self._process, self._scratch, self._store)
+        self._make_room: Callable[[], object] = _nothing  # undone by the first call
+        if background and self._process.priority is Priority.NORMAL:
+            give_thread()
+            self._make_room = weakref.finalize(self, take_thread_back)
 
     @property
     def done(self) -> bool:
-        return self._process.poll() is not None
+        ended = self._process.done
+        if ended:
+            self._make_room()
+        return ended
+
+    @property
+    def process(self) -> CompilerProcess:
+        return self._process
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it was started."""
+        return time.perf_counter() - self._started
 
     def finish(self) -> NativeProgram:
         """Wait, then load what was made; `NotCompiledError` says why there is nothing to load."""
-        if self._process.wait() != 0:
-            lines = self._log.read_text(errors="replace").strip().splitlines() or ["the compiler died without a word"]
-            raise NotCompiledError(lines[-1])
+        code = self._process.wait()
+        self._make_room()
+        if code != 0:
+            raise NotCompiledError(self._read_last_words())
         program = find_native(self._key, self._store)
         if program is None:
             raise NotCompiledError("the compiled program is not in the cache; is the disk full?")
-        return program
+        if self._scratch.path not in self._store.directory.parents:
+            self._scratch.close()
+        return replace(program, scratch=self._scratch)
+
+    def _read_last_words(self) -> str:
+        if not self._log.exists():
+            return "the compiler was stopped"
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "the compiler died without a word"
 
 
-def _choose_store(scratch: Path) -> Store:
-    """The user's store, or one for this process alone where native code cannot be kept."""
+def _stop(process: CompilerProcess, scratch: Scratch, store: Store) -> None:
+    """End it with all of its children, and remove what it has not finished."""
+    if process.done:
+        return  # the folder goes with whoever uses it last
+    process.stop()
+    if scratch.path not in store.directory.parents:
+        store.prune()  # half an entry is none
+    scratch.close()
+
+
+def _nothing() -> None:
+    """There is room already."""
+
+
+def _choose_places() -> tuple[Scratch, Store]:
+    """A private folder, and the user's store; or a store in that folder where native code cannot be kept."""
     store = open_store()
     try:
-        store.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return open_store(scratch / "store")
-    return open_store(scratch / "store") if store.exposure else store
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Leave no compiler running behind a program that has ended."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        scratch = open_scratch(store)
+    except (OSError, ArchiveError) as error:
+        raise NotCompiledError(str(error)) from error
+    kept = store.directory in scratch.path.parents
+    return scratch, store if kept else open_store(scratch.path / "store")

@@ -37,6 +37,7 @@ def prepare_rounding(overflow: Overflow, *, build: bool) -> None:
             _install(overflow, native)
         elif build:
             _builds[overflow] = NativeBuild(job, background=True)
+            _logger.info("Code for stochastic rounding is being compiled in the background, for all programs.")
     except Exception as error:  # whatever a loader or a compiler raises, the operators give the same results
         _give_up(overflow, error)
 
@@ -49,6 +50,7 @@ def take_over_rounding(overflow: Overflow) -> None:
     _builds[overflow] = None
     try:
         _install(overflow, build.finish())
+        _logger.info("Stochastic rounding has native code from here on, with the same results.")
     except Exception as error:
         _give_up(overflow, error)
 

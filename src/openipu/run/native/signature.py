@@ -11,14 +11,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import torch
 
 from openipu.errors import ArchiveError
+from openipu.files.documents import parse_json
+from openipu.files.origin import Origin
+from openipu.files.values import Count, Whole
 from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind
 from openipu.graph.serial import pack_tensors, unpack_tensors
 from openipu.graph.serial.values import DTYPES
 from openipu.run.aliasing import draws_random_numbers
 from openipu.run.draft import Draft
+
+_Row = tuple[str, str, list[Count], str, Whole]  # kind, name, shape, number format, index
+
+
+class _Document(msgspec.Struct, frozen=True):
+    placeholders: list[_Row | None]
+    outputs: list[_Row]
+    shared_states: dict[str, str]
+    random: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,20 +71,21 @@ class Signature:
     @classmethod
     def parse(cls, text: bytes, tensors: bytes) -> Signature:
         """What `write` wrote."""
+        origin = Origin("The signature of a compiled program", ArchiveError, "The program is compiled again.")
+        document = parse_json(text, _Document, origin)
         try:
-            document = json.loads(text)
             return cls(
                 tuple(
                     None if row is None else GraphInput("", InputKind(row[0]), *_parse(row))
-                    for row in document["placeholders"]
+                    for row in document.placeholders
                 ),
                 tuple(unpack_tensors(tensors).values()),
-                tuple(GraphOutput(OutputKind(row[0]), *_parse(row)) for row in document["outputs"]),
-                document["shared_states"],
-                bool(document["random"]),
+                tuple(GraphOutput(OutputKind(row[0]), *_parse(row)) for row in document.outputs),
+                document.shared_states,
+                document.random,
             )
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArchiveError(f"The signature of a compiled program cannot be read ({error}).") from error
+        except (ValueError, KeyError) as error:
+            raise origin.fail(f"cannot be read ({error})") from error
 
 
 def _describe(entry: GraphInput | GraphOutput) -> list[Any]:
@@ -79,6 +93,6 @@ def _describe(entry: GraphInput | GraphOutput) -> list[Any]:
     return [entry.kind.value, entry.name, list(entry.shape), dtype, entry.index]
 
 
-def _parse(row: list[Any]) -> tuple[str, tuple[int, ...], torch.dtype, int]:
+def _parse(row: _Row) -> tuple[str, tuple[int, ...], torch.dtype, int]:
     _, name, shape, dtype, index = row
     return name, tuple(shape), DTYPES[dtype], index

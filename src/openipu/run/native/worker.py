@@ -1,15 +1,13 @@
-"""The process that compiles one program: `python -m openipu.run.native.worker JOB STORE`.
+"""What the compiling process does: one program through AOTInductor. `guard.py` starts it.
 
-In: a job file, the directory of the cache. Out: an entry of the cache with libraries and signatures. Inductor's
-imports, its memory and its own worker processes stay out of the user's process.
+In: a private folder, a job file, the directory of the cache. Out: an entry of the cache with libraries and signatures.
+Inductor's imports and its memory stay out of the user's process.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,11 @@ from torch import fx
 from openipu.run.native.graph_text import read_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
 from openipu.run.native.rounding_kernel import export_kernel
-from openipu.store import Part, open_store
+from openipu.run.native.scratch import keep_scratch
+from openipu.store import Part, make_key, open_store
+
+# Headers would be precompiled for every program: `process.py` says why they are not.
+_NOTHING_SHARED = {"aot_inductor.precompile_headers": False}
 
 
 def compile_job(job: dict[str, Any]) -> dict[str, Part]:
@@ -44,7 +46,8 @@ def compile_unit(unit: dict[str, Any]) -> Path:
             module = fx.GraphModule(torch.nn.Module(), read_graph(unit["graph"]))
             # Zeros that nobody touches take no memory.
             examples = tuple(torch.zeros(shape, dtype=getattr(torch, name)) for shape, name in unit["placeholders"])
-        made = torch._inductor.aot_compile(module, examples, options=unit["options"])
+        options = {**unit["options"], **_NOTHING_SHARED}
+        made = torch._inductor.aot_compile(module, examples, options=options)
     if not isinstance(made, str):
         raise TypeError(f"expected the path of a library, not {type(made).__name__}")
     # Operators outside of PyTorch's C interface are described in a second file: it is then no single library.
@@ -54,23 +57,22 @@ def compile_unit(unit: dict[str, Any]) -> Path:
     return Path(made)
 
 
-def main() -> None:
-    job = json.loads(Path(sys.argv[1]).read_text())
-    store = open_store(sys.argv[2])
+def run_job(scratch: str, job_file: str, directory: str) -> None:
+    """Compile the job of a file into the store of a directory. Inductor keeps its files in the private folder."""
+    kept = keep_scratch(Path(scratch))
+    job = json.loads(Path(job_file).read_text())
+    store = open_store(directory)
     description = {"program": job["name"], "tier": "compiled", "fold": job["fold"], UNITS: len(job["units"])}
-    # Inductor's own cache would keep every graph and source file for ever: ours keeps the library.
-    with tempfile.TemporaryDirectory(prefix="openipu-native-") as scratch:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = scratch
-        try:
-            with store.hold(job["key"]):
-                present = store.read(job["key"])  # by another process, while this one waited
-                if present is None or LIBRARY.format(0) not in present:
-                    store.write(job["key"], compile_job(job), description)
-        except Exception as error:  # the parent shows one line, and goes on in the instant tier
-            text = (str(error).strip().splitlines() or ["no message"])[0]
-            print(f"{type(error).__name__}: {text}", file=sys.stderr)
-            sys.exit(3)
-
-
-if __name__ == "__main__":
-    main()
+    # Who is waited for must not wait for one that only gets idle time.
+    turn = make_key({"background": job["key"]}) if job["background"] else job["key"]
+    try:
+        with store.hold(turn):
+            present = store.read(job["key"])  # by another process, while this one waited
+            if present is None or LIBRARY.format(0) not in present:
+                store.write(job["key"], compile_job(job), description)
+    except Exception as error:  # the parent shows one line, and goes on in the instant tier
+        text = (str(error).strip().splitlines() or ["no message"])[0]
+        print(f"{type(error).__name__}: {text}", file=sys.stderr)
+        sys.exit(3)
+    finally:
+        kept.release()

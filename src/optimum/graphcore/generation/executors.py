@@ -18,6 +18,7 @@ from optimum.utils import logging
 from torch import nn
 
 import poptorch
+from openipu.engine_options import read_engine_environment
 from optimum.graphcore.generation.decoder_program import DecoderWrapper
 
 logger = logging.get_logger(__name__)
@@ -80,7 +81,7 @@ def wrap_program(program: nn.Module, options: poptorch.Options, host_variable: s
 def report_into(subdirectory: str) -> Iterator[None]:
     """Let a program that is compiled inside write its report to a directory of its own."""
     before = os.environ.get(ENGINE_OPTIONS)
-    options = json.loads(before) if before else {}
+    options = read_engine_environment()
     if not subdirectory or REPORT_DIRECTORY not in options:
         yield
         return

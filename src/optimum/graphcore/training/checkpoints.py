@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from optimum.utils import logging
 
+from openipu.errors import ArchiveError
+from openipu.files.documents import read_json
+from openipu.files.origin import Origin
+from openipu.saving import save_text
 from optimum.graphcore.training.weights import adopt_weights, make_plain_twin
 
 logger = logging.get_logger(__name__)
 
 _RANDOM_NUMBERS = "ipu_rng_state.json"
+_RandomNumbers = Annotated[list[int], msgspec.Meta(min_length=1)]
 
 
 class CheckpointMixin:
@@ -44,11 +50,12 @@ class CheckpointMixin:
         super()._save_rng_state(output_dir)  # type: ignore[misc]
         state = getattr(self.training_model, "rng_state", None)
         if state is not None:
-            Path(output_dir, _RANDOM_NUMBERS).write_text(json.dumps(list(state)), encoding="utf-8")
+            save_text(Path(output_dir, _RANDOM_NUMBERS), json.dumps(list(state)))
 
     def _load_device_rng_state(self: Any, checkpoint: str) -> None:
         path = Path(checkpoint, _RANDOM_NUMBERS)
         if path.is_file():
-            self.training_model.rng_state = json.loads(path.read_text(encoding="utf-8"))
+            origin = Origin(str(path), ArchiveError, "Remove it to go on with other random numbers.")
+            self.training_model.rng_state = read_json(path, _RandomNumbers, origin, 1 << 20)
         else:
             logger.info("%s has no random numbers of an IPU: dropout goes on with others.", checkpoint)

@@ -14,6 +14,7 @@ from typing import Any, Self
 from transformers.trainer_callback import TrainerState
 
 from openipu.plan import Plan
+from openipu.saving import save_text
 
 _OWN = ("start_time", "ipu")
 _KEY = "IPUTrainerState"  # where Transformers keeps what it does not know, and leaves it alone
@@ -37,7 +38,7 @@ class IPUTrainerState(TrainerState):
         """Write a file that Transformers reads: our fields stand among the states of callbacks."""
         values = dataclasses.asdict(self)
         values["stateful_callbacks"][_KEY] = {name: values.pop(name) for name in _OWN}
-        Path(json_path).write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        save_text(Path(json_path), json.dumps(values, indent=2, sort_keys=True) + "\n")
 
     @classmethod
     def load_from_json(cls, json_path: str) -> Self:

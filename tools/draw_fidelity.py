@@ -3,7 +3,7 @@
 In: the JSON of `openipu validate --json`. Out: a PNG, and the table of `docs/fidelity.md` on standard output.
 
     openipu validate --figures figures.csv --json out.json
-    python explore/draw_fidelity.py out.json docs/images/fidelity.png
+    python tools/draw_fidelity.py out.json docs/images/fidelity.png
 """
 
 from __future__ import annotations

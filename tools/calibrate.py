@@ -3,7 +3,7 @@
 In: a file of published figures. Out: a table of constants (fitted, in the catalog) and of errors on fitted and held-out
 rows; `--json` writes the same. Nothing is written into the catalog: a person copies a constant, with its source.
 
-    python explore/calibrate.py figures.csv
+    python tools/calibrate.py figures.csv
 
 Which rows are fitted: of every kind, sorted by id, each second one. The others are held out, and only score.
 A constant is fitted by least squares of log errors with the chosen plans held fixed, then everything is planned again

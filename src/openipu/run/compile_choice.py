@@ -1,0 +1,57 @@
+"""When a compilation in the background pays.
+
+In: the size of a program, the seconds that its steps have taken so far, the user's wish. Out: the seconds of steps
+after which it is compiled. Nobody knows how long a run will be; the best guess is that as much is still to come as
+there has been. Compiling takes its seconds from idle time and slows steps by a tenth at most, and a compiled step is
+often a tenth to a third shorter. So a compilation that takes C seconds pays if some more than 2 C are still to come:
+it starts when the steps have taken 2 C, and never before 20 seconds. What was compiled, and which tier was quicker, is
+in the cache for the next run, which asks nothing of this.
+"""
+
+from __future__ import annotations
+
+import os
+
+from openipu.errors import OptionError
+from openipu.graph import Program
+
+PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
+NEVER = float("inf")
+
+_LEAST_SECONDS = 20.0  # of steps: shorter runs are somebody's trials
+_PAYING_LENGTH = 2.0  # seconds of steps for each second of compiling
+# A CNN with 291 nodes takes 15 s to compile, BERT with 1,352 and 6,886 nodes 50 s and 263 s (docs/performance.md).
+_COMPILER_START_SECONDS = 5.0
+_COMPILER_NODE_SECONDS = 0.0375
+_ROUNDING_SECONDS = 3.0  # of steps: rounding without native code makes steps several times longer
+
+
+def choose_patience(program: Program) -> float:
+    """Seconds of steps before a program is compiled: the user's wish, else by its size."""
+    wished = _read_wish()
+    return max(_LEAST_SECONDS, _PAYING_LENGTH * estimate_seconds(program)) if wished is None else wished
+
+
+def choose_rounding_patience() -> float:
+    """Seconds of steps before the function for stochastic rounding is compiled, which all programs share."""
+    wished = _read_wish()
+    return _ROUNDING_SECONDS if wished is None else wished
+
+
+def estimate_seconds(program: Program) -> float:
+    """What compiling a program will take, on one core that is free."""
+    graphs = [graph for graph in (program.micro, program.update) if graph is not None]
+    nodes = sum(len(graph.module.graph.nodes) for graph in graphs)
+    return _COMPILER_START_SECONDS + _COMPILER_NODE_SECONDS * nodes
+
+
+def _read_wish() -> float | None:
+    wished = os.environ.get(PATIENCE_VARIABLE)
+    if not wished:
+        return None
+    try:
+        return float(wished)
+    except ValueError:
+        raise OptionError(
+            f"{PATIENCE_VARIABLE} is {wished!r}, which is no number of seconds: set it to 20, for example, or `inf`."
+        ) from None

@@ -1,0 +1,80 @@
+"""What openipu adds to every Python process of its environment: one finder, which waits for packages that it extends.
+
+In: the program's imports. Out: once a module of `EXTENSIONS` has been loaded, the function beside it is called with the
+module's name. `openipu.pth`, a line beside the installed packages, calls `install` when an interpreter starts, that of
+a worker process included. So this module imports `sys` alone, and what it adds later never breaks the program's import.
+
+PYTEST_DONT_REWRITE: it is imported before pytest could, which would warn of that in every test run.
+"""
+
+import sys
+
+TYPE_CHECKING = False  # of `typing`, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:function" to call then
+    "lightning.pytorch": "lightning_graphcore._arrival:register",
+    "pytorch_lightning": "lightning_graphcore._arrival:register",
+}
+
+
+def install() -> None:
+    """Wait for the modules of `EXTENSIONS` from now on; a second call changes nothing."""
+    if not is_installed():
+        sys.meta_path.insert(0, _Finder())
+
+
+def is_installed() -> bool:
+    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+
+
+class _Finder:
+    """Finds nothing itself: it asks the others, and has the extension called after what they load."""
+
+    def find_spec(
+        self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        return _find_extended(self, name, path, target) if name in EXTENSIONS else None
+
+
+def _find_extended(
+    own: _Finder, name: str, path: "Sequence[str] | None", target: "ModuleType | None"
+) -> "ModuleSpec | None":
+    for finder in list(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        spec: ModuleSpec | None = None if finder is own or find is None else find(name, path, target)
+        if spec is not None:
+            execute = getattr(spec.loader, "exec_module", None)
+            if execute is not None:  # a zip file has one loader for all of its modules: the name is compared again
+                spec.loader.exec_module = _extend_after(execute, name)  # type: ignore[union-attr, method-assign]
+            return spec
+    return None
+
+
+def _extend_after(execute: "Callable[[ModuleType], object]", name: str) -> "Callable[[ModuleType], None]":
+    def execute_and_extend(module: "ModuleType") -> None:
+        execute(module)
+        if module.__name__ == name:
+            _extend(name)
+
+    return execute_and_extend
+
+
+def _extend(name: str) -> None:
+    import importlib
+
+    module, _, function = EXTENSIONS[name].partition(":")
+    try:
+        getattr(importlib.import_module(module), function)(name)
+    except Exception as error:  # the program may need no IPU: its import of `name` has worked
+        import warnings
+
+        warnings.warn(
+            f"openipu could not make IPUs known to {name} ({type(error).__name__}: {error}). Everything else works as "
+            "without openipu; `openipu doctor` says which versions it expects.",
+            RuntimeWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,117 @@
+"""Native code is found again under a key that holds all that it depends on, whatever is added later."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import openipu
+from openipu.graph import HOST_ONLY, OutputMode, Reduction, RunOptions, Tier, describe_options
+from openipu.numerics import Overflow
+from openipu.run.tiers import make_program_key
+from openipu.store.keys import digest_sources
+
+SOURCES = Path(openipu.__file__).parent
+# What the compiling process imports beside the folders that are digested: none of it decides what a graph computes.
+_BESIDE = {"engine_options", "errors", "log_levels", "store", "trace"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaterOptions(RunOptions):
+    """The options of a later version, with a number format that nobody has thought of."""
+
+    new_rounding: str = "none"
+
+
+def key_of(options):
+    return make_program_key("program", options)
+
+
+def test_an_option_that_is_added_later_is_in_the_key_without_anybody_listing_it():
+    assert key_of(LaterOptions()) != key_of(LaterOptions(new_rounding="all"))
+    described = describe_options(LaterOptions(new_rounding="all"), without=HOST_ONLY)
+    assert described["new_rounding"] == "'all'"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"half_partials": True},
+        {"stochastic_rounding": True},
+        {"half_overflow": Overflow.SATURATE},
+        {"reduction": Reduction.SUM},
+        {"replicas": 2},
+        {"folding": False},
+        {"gradient_accumulation": 2},
+        {"instances": 2},
+        {"floating_point_exceptions": True},
+    ],
+)
+def test_what_changes_the_code_changes_the_key(change):
+    assert key_of(RunOptions(training=True)) != key_of(RunOptions(training=True, **change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tier": Tier.INSTANT},
+        {"random_seed": 3},
+        {"output_mode": OutputMode.FINAL},
+        {"available_memory_proportion": 0.2},
+        {"io_tiles": 32},
+        {"device_iterations": 4},
+    ],
+)
+def test_what_leaves_the_code_as_it_is_leaves_the_key(change):
+    assert key_of(RunOptions(training=True)) == key_of(RunOptions(training=True, **change))
+
+
+def test_iterations_of_inference_may_be_folded_and_are_in_the_key():
+    assert key_of(RunOptions()) != key_of(RunOptions(device_iterations=4))
+
+
+def test_a_name_that_is_no_option_cannot_be_left_out():
+    with pytest.raises(ValueError, match="There is no option teir"):
+        describe_options(RunOptions(), without=("teir",))
+
+
+def test_all_code_that_can_end_up_in_a_graph_is_in_the_digest():
+    script = (
+        "import sys, openipu.run.native.worker, openipu.run.tiers; "
+        "print(*(m for m in sys.modules if m.startswith('openipu.')))"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = {name.split(".")[1] for name in ended.stdout.split()}
+    from openipu.store.keys import COMPILING_FOLDERS
+
+    assert {"numerics", "graph", "run"} <= imported & set(COMPILING_FOLDERS)
+    assert imported - set(COMPILING_FOLDERS) <= _BESIDE
+
+
+@pytest.mark.parametrize("folder", ["numerics", "graph", "run", "run/native"])
+def test_an_edit_anywhere_in_that_code_is_noticed(tmp_path, folder):
+    package = tmp_path / "openipu"
+    for path in SOURCES.rglob("*.py"):
+        copy = package / path.relative_to(SOURCES)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    before = digest_sources(package)
+    assert before == digest_sources(SOURCES)
+    edited = sorted((package / folder).glob("*.py"))[-1]
+    edited.write_bytes(edited.read_bytes() + b"# other\n")
+    assert digest_sources(package) != before
+
+
+def test_the_key_of_native_code_holds_that_digest():
+    script = (
+        "import sys; from openipu.store import keys; "
+        "keys.digest_sources = (lambda package: sys.argv[1]); "
+        "from openipu.run.native import make_native_key; print(make_native_key({}))"
+    )
+    found = [
+        subprocess.run([sys.executable, "-c", script, text], capture_output=True, text=True, check=True).stdout
+        for text in ("a", "b", "a")
+    ]
+    assert found[0] == found[2] != found[1]

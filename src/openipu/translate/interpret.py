@@ -70,9 +70,8 @@ class Interpreter:
                     f"{self._file or graph.name}: {node.title} cannot be computed for inputs of "
                     f"{_describe_inputs(inputs)}: {_first_line(error)}. Check its inputs and attributes."
                 ) from error
-        for name, value in zip(node.outputs, results, strict=False):
-            if name and value is not None:
-                known[name] = value
+        made = zip(node.outputs, results, strict=False)
+        known.update((name, value) for name, value in made if name and value is not None)
 
     def _run_body(
         self, body: ForeignGraph, inputs: Sequence[torch.Tensor], around: Mapping[str, torch.Tensor]

@@ -61,9 +61,8 @@ def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:
     waiting: list[str] = []
     for node in graph.nodes:
         rule = table.find(node)
-        for position in () if rule is None else rule.static:
-            if position < len(node.inputs) and node.inputs[position]:
-                waiting.append(node.inputs[position])
+        static = () if rule is None else rule.static
+        waiting.extend(node.inputs[place] for place in static if place < len(node.inputs) and node.inputs[place])
     while waiting:
         name = waiting.pop()
         if name in found:

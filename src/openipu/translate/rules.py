@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Results = torch.Tensor | None | Sequence[torch.Tensor | None]
 Handler = Callable[["Site"], Results]
+H = TypeVar("H", bound=Handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,10 @@ class Table:
 
 def rule(
     *ops: str, since: int = 1, until: int | None = None, static: Sequence[int] = (), domain: str = ""
-) -> Callable[[Handler], Handler]:
+) -> Callable[[H], H]:
     """Mark a function as the rule of one or more ops; `collect` finds it in its module."""
 
-    def mark(handler: Handler) -> Handler:
+    def mark(handler: H) -> H:
         entries = [Rule(op, handler, since, until, tuple(static), domain) for op in ops]
         found: list[Rule] = getattr(handler, "_rules", [])
         handler._rules = [*found, *entries]  # type: ignore[attr-defined]

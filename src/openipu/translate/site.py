@@ -70,6 +70,10 @@ class Site:
             self.fail(f"needs the attribute {name!r}")
         return value
 
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is one number."""
+        return float(self.get(name, default))
+
     def value(self, position: int, what: str) -> torch.Tensor:
         """The value of an input that decides the graph, such as a shape: it must be known when it is compiled."""
         tensor = self.input(position)

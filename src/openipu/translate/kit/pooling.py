@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-_LARGEST = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-_AVERAGES = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+_LARGEST: dict[int, Callable[..., Any]] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+_AVERAGES: dict[int, Callable[..., torch.Tensor]] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Windows:
     def find_plain_pads(self, sizes: Sequence[int]) -> list[int] | None:
         """Pads that a pool of torch adds by itself: the same on both sides, at most half a window."""
         pads = self.find_pads(sizes)
-        plain = all(before == behind and 2 * before <= width for (before, behind), width in zip(pads, self.kernel))
+        pairs = zip(pads, self.kernel, strict=True)
+        plain = all(before == behind and 2 * before <= width for (before, behind), width in pairs)
         return [before for before, _ in pads] if plain else None
 
 

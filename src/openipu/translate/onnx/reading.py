@@ -216,8 +216,8 @@ class _Reader:
         kind = proto.type.WhichOneof("value")
         if kind not in ("tensor_type", None):
             raise TranslationError(
-                f"{self.file or 'The ONNX model'}: {proto.name!r} is a {str(kind).removesuffix('_type')}, and an IPU has "
-                "tensors only."
+                f"{self.file or 'The ONNX model'}: {proto.name!r} is a {str(kind).removesuffix('_type')}, and an IPU "
+                "has tensors only."
             )
         if kind is None:
             return TensorType(torch.float32, None)

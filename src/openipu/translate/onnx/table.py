@@ -5,7 +5,9 @@ from __future__ import annotations
 from openipu.translate.onnx.ops import (
     attention,
     control,
+    detection,
     elementwise,
+    features,
     indexing,
     losses,
     norms,
@@ -16,13 +18,14 @@ from openipu.translate.onnx.ops import (
     resizing,
     shapes,
     signals,
+    training,
     windows,
 )
 from openipu.translate.rules import Table, collect
 
 FAMILIES = (
     *(attention, control, elementwise, indexing, losses, norms, products, random, recurrent, reductions, resizing),
-    *(shapes, signals, windows),
+    *(shapes, signals, windows, detection, features, training),
 )
 
 TABLE = Table(collect(*FAMILIES))

@@ -7,6 +7,7 @@ import math
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from openipu.translate.foreign import ForeignGraph
 from openipu.translate.onnx.formats import find_dtype
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
@@ -85,17 +86,40 @@ def _find_allowed(site: Site, rows: int, columns: int, lengths: torch.Tensor | N
         here = queries + (lengths.to(torch.int64) - rows).reshape(-1, 1, 1, 1)
     else:
         here = queries
+    rules: list[torch.Tensor] = []
+    if causal:
+        rules.append(keys <= here)
+    if left >= 0:
+        rules.append(keys >= here - left)
+    if right >= 0:
+        rules.append(keys <= here + right)
+    if lengths is not None:
+        rules.append(keys < lengths.to(torch.int64).reshape(-1, 1, 1, 1))
     allowed: torch.Tensor | None = None
-    for wanted, rule_ in (
-        (causal, lambda: keys <= here),
-        (left >= 0, lambda: keys >= here - left),
-        (right >= 0, lambda: keys <= here + right),
-        (lengths is not None, lambda: keys < lengths.to(torch.int64).reshape(-1, 1, 1, 1)),  # type: ignore[union-attr]
-    ):
-        if wanted:
-            found = rule_()
-            allowed = found if allowed is None else allowed & found
+    for found in rules:
+        allowed = found if allowed is None else allowed & found
     return allowed
+
+
+@rule("FlexAttention", domain="ai.onnx.preview")
+def attend_flexibly(site: Site) -> torch.Tensor:
+    """Attention with graphs of the user's own for scores and probabilities."""
+    query, key, value = (site.input(place) for place in range(3))
+    usual = torch.float64 if query.dtype is torch.float64 else torch.float32
+    number = site.get("softmax_precision", None)
+    wide = usual if number is None else find_dtype(number, f"the softmax of {site.node.title}")
+    times = query.shape[1] // key.shape[1]
+    if times > 1:
+        key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
+    scale = site.number("scale", 1 / math.sqrt(query.shape[-1]))
+    scores = _modify(site, "score_mod", torch.matmul(query.to(wide), key.to(wide).transpose(-1, -2)) * scale)
+    weights = _modify(site, "prob_mod", torch.softmax(scores, -1))
+    return torch.matmul(weights, value.to(wide)).to(query.dtype)
+
+
+def _modify(site: Site, name: str, x: torch.Tensor) -> torch.Tensor:
+    graph = site.get(name, None)
+    return site.run_body(graph, (x,))[0] if isinstance(graph, ForeignGraph) else x
 
 
 @rule("RotaryEmbedding")

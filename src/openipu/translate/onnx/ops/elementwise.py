@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from openipu.translate.kit.arithmetic import divide, modulo, power
+from openipu.translate.kit.casting import cast
 from openipu.translate.onnx.formats import find_dtype
 from openipu.translate.rules import Rule, rule
 from openipu.translate.site import Site
@@ -208,7 +209,7 @@ def celu(site: Site) -> torch.Tensor:
 @rule("Selu")
 def selu(site: Site) -> torch.Tensor:
     x = site.input(0)
-    alpha, gamma = site.get("alpha", 1.67326319217681884765625), site.get("gamma", 1.05070102214813232421875)
+    alpha, gamma = site.number("alpha", 1.67326319217681884765625), site.number("gamma", 1.05070102214813232421875)
     return gamma * torch.where(x > 0, x, alpha * torch.expm1(x))
 
 
@@ -237,17 +238,18 @@ def shrink(site: Site) -> torch.Tensor:
 
 @rule("Cast")
 def convert(site: Site) -> torch.Tensor:
-    return site.input(0).to(find_dtype(site.get("to"), f"the result of {site.node.title}"))
+    dtype = find_dtype(site.get("to"), f"the result of {site.node.title}")
+    return cast(site.input(0), dtype, saturate=bool(site.get("saturate", 1)))
 
 
 @rule("CastLike")
 def convert_alike(site: Site) -> torch.Tensor:
-    return site.input(0).to(site.input(1).dtype)
+    return cast(site.input(0), site.input(1).dtype, saturate=bool(site.get("saturate", 1)))
 
 
 @rule("Affine")
 def affine(site: Site) -> torch.Tensor:
-    return site.get("alpha", 1.0) * site.input(0) + site.get("beta", 0.0)
+    return site.number("alpha", 1.0) * site.input(0) + site.number("beta", 0.0)
 
 
 @rule("CumSum", "CumProd", static=(1,))

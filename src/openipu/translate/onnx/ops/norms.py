@@ -96,14 +96,14 @@ def rms_norm(site: Site) -> torch.Tensor:
 @rule("LRN")
 def local_response_norm(site: Site) -> torch.Tensor:
     x, size = site.input(0), site.get("size")
-    alpha, beta, bias = site.get("alpha", 1e-4), site.get("beta", 0.75), site.get("bias", 1.0)
+    alpha, beta, bias = site.number("alpha", 1e-4), site.number("beta", 0.75), site.number("bias", 1.0)
     before, behind = (size - 1) // 2, math.ceil((size - 1) / 2)
     pads = [0, 0] * (x.dim() - 2) + [before, behind]
     squares = F.pad(x * x, pads)
     total = squares.narrow(1, 0, x.shape[1])
     for step in range(1, size):
         total = total + squares.narrow(1, step, x.shape[1])
-    return x / (bias + alpha / size * total) ** beta
+    return x / torch.pow(bias + alpha / size * total, beta)
 
 
 @rule("Dropout", until=6)

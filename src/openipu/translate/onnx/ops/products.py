@@ -31,12 +31,13 @@ def gemm(site: Site) -> torch.Tensor:
 
 @rule("Einsum")
 def einsum(site: Site) -> torch.Tensor:
-    return torch.einsum(site.get("equation"), [site.input(position) for position in range(site.count)])
+    return torch.einsum(site.get("equation"), *[site.input(position) for position in range(site.count)])
 
 
 @rule("Det")
 def determinant(site: Site) -> torch.Tensor:
-    return torch.linalg.det(site.input(0))
+    result: torch.Tensor = torch.linalg.det(site.input(0))
+    return result
 
 
 @rule("Conv")

@@ -16,26 +16,25 @@ def _dtype(site: Site, default: torch.dtype) -> torch.dtype:
 
 @rule("RandomNormal")
 def normal(site: Site) -> torch.Tensor:
-    return torch.randn(site.get("shape"), dtype=_dtype(site, torch.float32)) * site.get("scale", 1.0) + site.get(
-        "mean", 0.0
-    )
+    drawn = torch.randn(site.get("shape"), dtype=_dtype(site, torch.float32))
+    return drawn * site.number("scale", 1.0) + site.number("mean", 0.0)
 
 
 @rule("RandomNormalLike")
 def normal_like(site: Site) -> torch.Tensor:
     x = site.input(0)
-    return torch.randn_like(x, dtype=_dtype(site, x.dtype)) * site.get("scale", 1.0) + site.get("mean", 0.0)
+    return torch.randn_like(x, dtype=_dtype(site, x.dtype)) * site.number("scale", 1.0) + site.number("mean", 0.0)
 
 
 @rule("RandomUniform")
 def uniform(site: Site) -> torch.Tensor:
-    low, high = site.get("low", 0.0), site.get("high", 1.0)
+    low, high = site.number("low", 0.0), site.number("high", 1.0)
     return torch.rand(site.get("shape"), dtype=_dtype(site, torch.float32)) * (high - low) + low
 
 
 @rule("RandomUniformLike")
 def uniform_like(site: Site) -> torch.Tensor:
-    x, low, high = site.input(0), site.get("low", 0.0), site.get("high", 1.0)
+    x, low, high = site.input(0), site.number("low", 0.0), site.number("high", 1.0)
     return torch.rand_like(x, dtype=_dtype(site, x.dtype)) * (high - low) + low
 
 

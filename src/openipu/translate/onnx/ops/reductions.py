@@ -102,7 +102,7 @@ RULES = [
 
 @rule("ArgMax", "ArgMin")
 def find_extreme(site: Site) -> torch.Tensor:
-    x, axis, keep = site.input(0), site.get("axis", 0), bool(site.get("keepdims", 1))
+    x, axis, keep = site.input(0), int(site.get("axis", 0)), bool(site.get("keepdims", 1))
     search = torch.argmax if site.node.op == "ArgMax" else torch.argmin
     if not site.get("select_last_index", 0):
         return search(x, dim=axis, keepdim=keep)

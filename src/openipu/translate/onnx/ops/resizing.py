@@ -87,9 +87,8 @@ def align_regions(site: Site) -> torch.Tensor:
     height, width = site.get("output_height", 1), site.get("output_width", 1)
     ratio = site.get("sampling_ratio", 0)
     half = site.version >= 16 and site.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    if ratio <= 0:
-        if regions.is_meta:
-            site.fail("chooses the number of samples by the size of each region: give it a sampling_ratio above 0")
+    if ratio <= 0 and regions.is_meta:
+        site.fail("chooses the number of samples by the size of each region: give it a sampling_ratio above 0")
     offset = 0.5 if half else 0.0
     corners = regions * site.get("spatial_scale", 1.0) - offset
     spans = corners[:, 2:] - corners[:, :2]
@@ -129,8 +128,8 @@ def _sample_regions(
     across = (torch.arange(width * columns) + 0.5) / columns
     y = corners[:, 1:2] + down * (spans[:, 1:2] / height)
     x = corners[:, 0:1] + across * (spans[:, 0:1] / width)
-    by_row, row_inside = _interpolate(y, images.shape[2], images.dtype)
-    by_column, column_inside = _interpolate(x, images.shape[3], images.dtype)
+    by_row = _interpolate(y, images.shape[2], images.dtype)
+    by_column = _interpolate(x, images.shape[3], images.dtype)
     count, channels = images.shape[:2]
     if site.get("mode", "avg") == "avg":
         found = torch.matmul(torch.matmul(by_row[:, None], images), by_column[:, None].transpose(-1, -2))
@@ -138,12 +137,11 @@ def _sample_regions(
     # The largest of the four weighted neighbours of each sample, as ONNX has it.
     weighted = by_row[:, None, :, None, :, None] * by_column[:, None, None, :, None, :]
     values = (images[:, :, None, None] * weighted).amax((-1, -2))
-    del row_inside, column_inside
     return values.reshape(count, channels, height, rows, width, columns).amax((3, 5))
 
 
-def _interpolate(places: torch.Tensor, size: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """The shares of a dimension's elements at places between them, and which places are inside: [region, place, size]."""
+def _interpolate(places: torch.Tensor, size: int, dtype: torch.dtype) -> torch.Tensor:
+    """The shares of a dimension's elements at places between them, none at places outside: [region, place, size]."""
     inside = (places >= -1.0) & (places <= size)
     held = torch.clamp(places, min=0.0)
     low = torch.clamp(torch.floor(held), max=size - 1)
@@ -152,4 +150,4 @@ def _interpolate(places: torch.Tensor, size: int, dtype: torch.dtype) -> tuple[t
     share = held - low
     elements = torch.arange(size)
     weights = (elements == low[..., None]) * (1 - share)[..., None] + (elements == high[..., None]) * share[..., None]
-    return (weights * inside[..., None]).to(dtype), inside
+    return (weights * inside[..., None]).to(dtype)

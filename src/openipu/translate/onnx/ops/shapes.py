@@ -24,7 +24,7 @@ def constant(site: Site) -> torch.Tensor:
     for name in ("value_int", "value_ints"):
         if name in found:
             return torch.tensor(found[name], dtype=torch.int64)
-    site.fail("has no value that a tensor could hold")
+    return site.fail("has no value that a tensor could hold")
 
 
 @rule("ConstantOfShape", static=(0,))
@@ -183,7 +183,17 @@ def _slice(
 @rule("Expand", static=(1,))
 def expand(site: Site) -> torch.Tensor:
     x, wanted = site.input(0), site.numbers(1, "shape")
-    return x.expand(torch.broadcast_shapes(tuple(x.shape), tuple(wanted)))
+    return x.expand(*_broadcast(list(x.shape), wanted))
+
+
+def _broadcast(first: list[int], second: list[int]) -> list[int]:
+    """The shape of two that are laid over each other, the last dimensions on the last."""
+    rank = max(len(first), len(second))
+    pairs = zip([1] * (rank - len(first)) + first, [1] * (rank - len(second)) + second, strict=True)
+    if any(1 not in (one, other) and one != other for one, other in pairs):
+        raise ValueError(f"{first} cannot be spread over {second}")
+    pairs = zip([1] * (rank - len(first)) + first, [1] * (rank - len(second)) + second, strict=True)
+    return [other if one == 1 else one for one, other in pairs]
 
 
 @rule("Tile", static=(1,), since=6)
@@ -237,8 +247,9 @@ def depth_to_space(site: Site) -> torch.Tensor:
 def space_to_depth(site: Site) -> torch.Tensor:
     x, block = site.input(0), site.get("blocksize")
     batch, channels, height, width = x.shape
-    parts = x.reshape(batch, channels, height // block, block, width // block, block).permute(0, 3, 5, 1, 2, 4)
-    return parts.reshape(batch, channels * block**2, height // block, width // block)
+    parts = x.reshape(batch, channels, height // block, block, width // block, block)
+    order = (0, 3, 5, 1, 2, 4) if site.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return parts.permute(order).reshape(batch, channels * block**2, height // block, width // block)
 
 
 @rule("EyeLike")
@@ -247,7 +258,8 @@ def eye(site: Site) -> torch.Tensor:
     number = site.get("dtype", None)
     dtype = x.dtype if number is None else find_dtype(number, f"the result of {site.node.title}")
     rows, columns = torch.arange(x.shape[0])[:, None], torch.arange(x.shape[1])[None, :]
-    return (columns - rows == offset).to(dtype)
+    here: torch.Tensor = columns - rows == offset
+    return here.to(dtype)
 
 
 @rule("Range", static=(0, 1, 2))
@@ -299,13 +311,26 @@ def crop_or_pad(site: Site) -> torch.Tensor:
 
 @rule("Col2Im", static=(1, 2))
 def fold_columns(site: Site) -> torch.Tensor:
-    import torch.nn.functional as F  # noqa: N812
-
+    """Blocks laid back into an image of any number of dimensions; what overlaps is added."""
     x, image, block = site.input(0), site.numbers(1, "image shape"), site.numbers(2, "block shape")
-    if len(image) != 2:
-        site.fail(f"is known for images of 2 dimensions, not {len(image)}")
-    pads = site.get("pads", [0] * 4)
-    dilations, strides = site.get("dilations", [1, 1]), site.get("strides", [1, 1])
-    whole = [image[0] + pads[0] + pads[2], image[1] + pads[1] + pads[3]]
-    result = F.fold(x, whole, block, dilation=dilations, stride=strides)
-    return result[:, :, pads[0] : whole[0] - pads[2], pads[1] : whole[1] - pads[3]]
+    rank = len(image)
+    pads = site.get("pads", [0] * (2 * rank))
+    dilations, strides = site.get("dilations", [1] * rank), site.get("strides", [1] * rank)
+    whole = [size_ + pads[axis] + pads[axis + rank] for axis, size_ in enumerate(image)]
+    place = torch.zeros((1, 1), dtype=torch.int64)  # of each element of a block, for each block
+    for axis in range(rank):
+        count = (whole[axis] - dilations[axis] * (block[axis] - 1) - 1) // strides[axis] + 1
+        inside = torch.arange(block[axis]) * dilations[axis]
+        starts = torch.arange(count) * strides[axis]
+        here = inside[:, None] + starts[None, :]
+        rows, columns = place.shape
+        place = (place * whole[axis])[:, None, :, None] + here[None, :, None, :]
+        place = place.reshape(rows * block[axis], columns * count)
+    if tuple(place.shape) != (math.prod(block), x.shape[2]):
+        site.fail(f"has {x.shape[2]} columns, and blocks {block} in an image {image} give {place.shape[1]}")
+    flat = x.reshape(x.shape[0], x.shape[1] // math.prod(block), -1)
+    empty = torch.zeros((*flat.shape[:2], math.prod(whole)), dtype=x.dtype)
+    result = empty.scatter_add(2, place.reshape(-1).expand(flat.shape), flat).reshape(*flat.shape[:2], *whole)
+    for axis, size_ in enumerate(image):
+        result = result.narrow(axis + 2, pads[axis], size_)
+    return result

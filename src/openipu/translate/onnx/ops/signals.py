@@ -1,4 +1,7 @@
-"""Windows, Fourier transforms, mel scales. A transform is a product with a matrix of constants: that is what an IPU has."""
+"""Windows, Fourier transforms, mel scales.
+
+A transform is a product with a matrix of constants: that is what an IPU has.
+"""
 
 from __future__ import annotations
 

@@ -7,12 +7,11 @@ import math
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from openipu.translate.kit.padding import pad_edges
 from openipu.translate.kit.pooling import Windows, average_windows, find_largest
 from openipu.translate.onnx.ops.products import read_pads
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
-
-_POOLS = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 
 
 def _read_windows(site: Site, x: torch.Tensor) -> Windows:
@@ -53,7 +52,7 @@ def average_pool(site: Site) -> torch.Tensor:
 
 @rule("LpPool")
 def power_pool(site: Site) -> torch.Tensor:
-    x, power = site.input(0), site.get("p", 2)
+    x, power = site.input(0), site.number("p", 2)
     windows = _read_windows(site, x)
     mean = average_windows(x.abs() ** power, windows, count_pads=True, divisor=1)
     return mean ** (1 / power)
@@ -73,7 +72,7 @@ def take_largest(site: Site) -> torch.Tensor:
 
 @rule("GlobalLpPool")
 def power_all(site: Site) -> torch.Tensor:
-    x, power = site.input(0), site.get("p", 2)
+    x, power = site.input(0), site.number("p", 2)
     return (x.abs() ** power).sum(tuple(range(2, x.dim())), keepdim=True) ** (1 / power)
 
 
@@ -87,15 +86,12 @@ def unpool(site: Site) -> torch.Tensor:
         (size - 1) * stride - pads[axis] - pads[axis + rank] + width
         for axis, (size, stride, width) in enumerate(zip(x.shape[2:], strides, kernel, strict=True))
     ]
-    wanted = site.numbers(2, "output shape") if site.has(2) else [*x.shape[:2], *sizes]
-    # The places count in the tensor that was pooled, whose size is the inferred one.
-    inner = [*x.shape[:2], *sizes]
+    inner = [*x.shape[:2], *sizes]  # the places count in the tensor that was pooled
     flat = torch.zeros(math.prod(inner), dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1))
     result = flat.reshape(inner)
-    if list(wanted) == inner:
-        return result
-    total = math.prod(wanted)
-    return torch.zeros(total, dtype=x.dtype).scatter(0, places.reshape(-1), x.reshape(-1)).reshape(wanted)
+    wanted = site.numbers(2, "output shape") if site.has(2) else inner
+    more = [new - old for new, old in zip(wanted, inner, strict=True)]
+    return pad_edges(result, [*[0] * len(more), *more], "constant", 0)
 
 
 @rule("GridSample")

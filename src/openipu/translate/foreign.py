@@ -5,7 +5,7 @@ In: nothing. Out: the types between readers, tables and the interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,3 +86,16 @@ class ForeignGraph:
     outputs: tuple[str, ...]
     weights: Mapping[str, Weight] = field(default_factory=dict)
     file: str = ""  # for messages
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ForeignGraph:
+        """Nothing of a graph changes, so that copies of a model share it."""
+        return self
+
+    def list_nodes(self) -> Iterator[ForeignNode]:
+        """Its nodes, and those of the graphs inside them."""
+        waiting = [self]
+        while waiting:
+            graph = waiting.pop()
+            for node in graph.nodes:
+                yield node
+                waiting.extend(value for value in node.attributes.values() if isinstance(value, ForeignGraph))

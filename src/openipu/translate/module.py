@@ -16,6 +16,7 @@ from openipu.translate.interpret import Interpreter
 from openipu.translate.rules import Table
 
 _LARGEST_STATIC = 1 << 20  # elements of a weight that may be read to decide a shape
+_SMALL_BYTES = 1024  # whole numbers of less are constants of the program: conditions, axes, indices
 
 
 class ForeignModule(nn.Module):
@@ -40,15 +41,21 @@ class ForeignModule(nn.Module):
         for name, weight in graph.weights.items():
             if name in self._fixed:
                 continue
-            if not weight.dtype.is_floating_point or (name in static and weight.elements <= _LARGEST_STATIC):
+            floating = weight.dtype.is_floating_point or weight.dtype.is_complex
+            small = not floating and weight.elements * weight.dtype.itemsize < _SMALL_BYTES
+            if small or (name in static and weight.elements <= _LARGEST_STATIC):
                 self._fixed[name] = weight.read()
-            else:
-                value = weight.read() if load else torch.empty(weight.shape, dtype=weight.dtype, device="meta")
+                continue
+            value = weight.read() if load else torch.empty(weight.shape, dtype=weight.dtype, device="meta")
+            if floating:
                 self._parameters[name] = nn.Parameter(value)
+            else:
+                self._buffers[name] = value
 
     def forward(self, *inputs: torch.Tensor) -> dict[str, torch.Tensor]:
         """The wanted tensors by name."""
-        own = {name: value for name, value in self._parameters.items() if value is not None}
+        held = (*self._parameters.items(), *self._buffers.items())
+        own = {name: value for name, value in held if value is not None}
         values = {**self._fixed, **own, **dict(zip(self.input_names, inputs, strict=True))}
         interpreter = Interpreter(self.table, training=self.training, file=self.graph.file)
         return interpreter.run(self.graph, values, self.wanted)
@@ -56,10 +63,11 @@ class ForeignModule(nn.Module):
 
 def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:
     """Tensors whose values decide the graph: read where a rule needs a value, or on the way there."""
-    maker = {name: node for node in graph.nodes for name in node.outputs if name}
+    nodes = list(graph.list_nodes())
+    maker = {name: node for node in nodes for name in node.outputs if name}
     found: set[str] = set()
     waiting: list[str] = []
-    for node in graph.nodes:
+    for node in nodes:
         rule = table.find(node)
         static = () if rule is None else rule.static
         waiting.extend(node.inputs[place] for place in static if place < len(node.inputs) and node.inputs[place])

@@ -45,6 +45,10 @@ class Table:
         for entries in self._rules.values():
             entries.sort(key=lambda entry: entry.since)
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Table:
+        """Rules do not change: copies of a model share them."""
+        return self
+
     def find(self, node: ForeignNode) -> Rule | None:
         """The rule of a node, or None."""
         found = None

@@ -29,7 +29,7 @@ class LoadedModel:
 
 
 def load_model(
-    source: Path | str | bytes,
+    source: Path | str | bytes | OnnxModel,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -37,13 +37,14 @@ def load_model(
     weights: bool = True,
 ) -> LoadedModel:
     """Read a model. `shapes`: of inputs by name; `sizes`: of symbolic dimensions by name."""
-    model = read_model(source)
-    graph, fixed = model.graph, dict(constants or {})
+    model = source if isinstance(source, OnnxModel) else read_model(source)
+    graph = model.graph
     what = graph.file or "The ONNX model"
-    _check_names(what, "input", {*(shapes or {}), *fixed}, graph.inputs)
-    deciding = find_static_names(graph, TABLE) & (graph.inputs.keys() - fixed.keys())
+    _check_names(what, "input", {*(shapes or {}), *(constants or {})}, graph.inputs)
+    fixed = {name: _fit_constant(what, name, value, graph.inputs[name]) for name, value in (constants or {}).items()}
+    deciding = [name for name in list_deciding(model) if name not in fixed]
     if deciding:
-        name = sorted(deciding)[0]
+        name = deciding[0]
         raise TranslationError(
             f"{what}: input {name!r} decides shapes, and on an IPU shapes are static. Give its value when the model is "
             f"compiled: --constant {name}=1,2,3 on the command line, constants={{{name!r}: …}} in Python."
@@ -56,11 +57,28 @@ def load_model(
         if name not in fixed
     )
     module = ForeignModule(graph, TABLE, constants=fixed, load=weights).eval()
-    return LoadedModel(module, inputs, _name_model(source, model))
+    return LoadedModel(module, inputs, Path(graph.file).stem if graph.file else graph.name)
 
 
-def _name_model(source: Path | str | bytes, model: OnnxModel) -> str:
-    return model.graph.name if isinstance(source, bytes) else Path(source).stem
+def list_deciding(model: OnnxModel) -> list[str]:
+    """Inputs whose values decide shapes, in the model's order."""
+    static = find_static_names(model.graph, TABLE)
+    return [name for name in model.graph.inputs if name in static]
+
+
+def _fit_constant(what: str, name: str, value: torch.Tensor, entry: TensorType) -> torch.Tensor:
+    """A value in the number format and, where the model says one, the shape of its input."""
+    shape = entry.fixed_shape
+    if shape is None and entry.shape is not None and len(entry.shape) == value.dim():
+        shape = tuple(value.shape)
+    elements = 1
+    for size in shape or ():
+        elements *= size
+    if shape is not None and elements != value.numel():
+        raise TranslationError(
+            f"{what}: input {name!r} has the shape {_show(entry)}, and {value.numel()} numbers are given for it."
+        )
+    return value.to(entry.dtype).reshape(value.shape if shape is None else shape)
 
 
 def _check_names(what: str, kind: str, given: set[str], known: Mapping[str, object] | set[str]) -> None:

@@ -54,12 +54,13 @@ def compile_file(
 ) -> tuple[Compiled, list[torch.Tensor]]:
     """Compile a model for some inputs and load its weights. Also answers with the inputs in the program's order.
 
-    Inputs that decide shapes become constants of the program.
+    Inputs that decide shapes, and those without elements, become constants of the program.
     """
     model = source if isinstance(source, OnnxModel) else read_model(source)
     what = model.graph.file or "The ONNX model"
     _check_inputs(what, model, inputs)
-    constants = {name: inputs[name] for name in list_deciding(model)}
+    empty = [name for name, value in inputs.items() if value.numel() == 0]  # what has no elements is known
+    constants = {name: inputs[name] for name in (*list_deciding(model), *empty)}
     shapes = {name: tuple(value.shape) for name, value in inputs.items() if name not in constants}
     loaded = load_model(model, shapes=shapes, constants=constants)
     data = [inputs[name] for name in loaded.module.input_names]
@@ -83,11 +84,13 @@ def run_file(
     *,
     system: System | str | None = None,
 ) -> dict[str, torch.Tensor]:
-    """The outputs of a model by name."""
-    compiled, data = compile_file(source, inputs, options, system=system)
+    """The outputs of a model by name, in the number formats that the file says: an IPU has no double or int64."""
+    model = source if isinstance(source, OnnxModel) else read_model(source)
+    compiled, data = compile_file(model, inputs, options, system=system)
     outputs = compiled.executable.run(data).outputs
     results: dict[str, torch.Tensor] = pytree.tree_unflatten(list(outputs), compiled.program.output_tree.spec)
-    return results
+    types = model.graph.output_types
+    return {name: value.to(types[name].dtype) if name in types else value for name, value in results.items()}
 
 
 def _check_inputs(what: str, model: OnnxModel, inputs: Mapping[str, torch.Tensor]) -> None:

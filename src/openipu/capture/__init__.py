@@ -12,6 +12,7 @@ from openipu.capture.calls import call_in_graph
 from openipu.capture.custom_ops import call_custom_op, find_custom_op, register_custom_op
 from openipu.capture.failures import DynamicShapeError
 from openipu.capture.host_calls import call_host
+from openipu.capture.hosting import is_on_ipu, lift, on_host
 from openipu.capture.lines import register_internal_directory
 from openipu.capture.notes import BlockPlace, Origin
 from openipu.capture.optimizers import (
@@ -51,12 +52,15 @@ __all__ = [
     "hold_models",
     "is_capturing",
     "is_capturing_training",
+    "is_on_ipu",
+    "lift",
     "list_hyper_parameters",
     "list_members",
     "list_tensors",
     "mark_loss",
     "mark_stream",
     "mark_tensor",
+    "on_host",
     "pop_name_scope",
     "push_name_scope",
     "read_hyper_parameters",

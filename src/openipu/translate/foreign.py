@@ -86,6 +86,7 @@ class ForeignGraph:
     outputs: tuple[str, ...]
     weights: Mapping[str, Weight] = field(default_factory=dict)
     file: str = ""  # for messages
+    output_types: Mapping[str, TensorType] = field(default_factory=dict)  # of those outputs that say theirs
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ForeignGraph:
         """Nothing of a graph changes, so that copies of a model share it."""

@@ -8,10 +8,11 @@ constant folding is free. While a capture runs, each op's note says which foreig
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 import torch
 
-from openipu.capture import Origin, at_origin
+from openipu.capture import Origin, at_origin, is_capturing, is_on_ipu, lift, on_host
 from openipu.errors import OpenIpuError, TranslationError
 from openipu.graph import SourceLine
 from openipu.translate.foreign import ForeignGraph, ForeignNode
@@ -58,9 +59,12 @@ class Interpreter:
             return self._run_body(body, inputs, known)
 
         inputs = tuple(known[name] if name else None for name in node.inputs)
-        site = Site(node, inputs, self._file, run_body, self._training)
         rule = self._table.need(node, self._file)
-        with at_origin(self._describe(node)):
+        has_bodies = any(isinstance(value, ForeignGraph) for value in node.attributes.values())
+        folds = rule.folds and not has_bodies and not any(value is not None and is_on_ipu(value) for value in inputs)
+        lift_value = None if folds or has_bodies or not is_capturing() else lift
+        site = Site(node, inputs, self._file, run_body, self._training, lift_value)
+        with at_origin(self._describe(node)), on_host() if folds else nullcontext():
             try:
                 results = _list_results(rule.handler(site))
             except OpenIpuError:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
+from openipu.capture import lift
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.interpret import Interpreter
 from openipu.translate.rules import Table
@@ -58,7 +59,8 @@ class ForeignModule(nn.Module):
         own = {name: value for name, value in held if value is not None}
         values = {**self._fixed, **own, **dict(zip(self.input_names, inputs, strict=True))}
         interpreter = Interpreter(self.table, training=self.training, file=self.graph.file)
-        return interpreter.run(self.graph, values, self.wanted)
+        results = interpreter.run(self.graph, values, self.wanted)
+        return {name: lift(value) for name, value in results.items()}
 
 
 def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:
@@ -79,4 +81,6 @@ def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:
         made_by = maker.get(name)
         if made_by is not None and made_by.op not in ("Shape", "Size"):  # they need a shape, which is known
             waiting.extend(source for source in made_by.inputs if source)
+            for body in made_by.attributes.values():
+                waiting.extend(body.outputs if isinstance(body, ForeignGraph) else ())
     return found

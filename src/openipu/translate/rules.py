@@ -33,6 +33,7 @@ class Rule:
     until: int | None = None  # the last version that has the op
     static: tuple[int, ...] = ()  # inputs whose values decide the graph
     domain: str = ""
+    folds: bool = True  # what it makes of constants is a constant; not so random numbers
 
 
 class Table:
@@ -78,12 +79,17 @@ class Table:
 
 
 def rule(
-    *ops: str, since: int = 1, until: int | None = None, static: Sequence[int] = (), domain: str = ""
+    *ops: str,
+    since: int = 1,
+    until: int | None = None,
+    static: Sequence[int] = (),
+    domain: str = "",
+    folds: bool = True,
 ) -> Callable[[H], H]:
     """Mark a function as the rule of one or more ops; `collect` finds it in its module."""
 
     def mark(handler: H) -> H:
-        entries = [Rule(op, handler, since, until, tuple(static), domain) for op in ops]
+        entries = [Rule(op, handler, since, until, tuple(static), domain, folds) for op in ops]
         found: list[Rule] = getattr(handler, "_rules", [])
         handler._rules = [*found, *entries]  # type: ignore[attr-defined]
         return handler

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from openipu.capture import is_on_ipu
+
 
 def pad_edges(x: torch.Tensor, pads: Sequence[int], mode: str, value: torch.Tensor | float) -> torch.Tensor:
     """`pads`: in front of each dimension, then behind each. Negative ones cut off."""
@@ -26,7 +28,7 @@ def _pad_constant(x: torch.Tensor, pairs: list[tuple[int, int]], value: torch.Te
     flat = [number for pair in reversed(pairs) for number in pair]
     if not any(flat):
         return x
-    if isinstance(value, torch.Tensor) and not value.is_meta:
+    if isinstance(value, torch.Tensor) and not is_on_ipu(value):
         value = value.reshape(()).item()
     if not isinstance(value, torch.Tensor):
         return F.pad(x, flat, value=value)

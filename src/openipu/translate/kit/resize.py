@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
+from openipu.capture import lift, on_host
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -41,21 +43,33 @@ class Sampling:
 
 def resize(x: torch.Tensor, axes: list[Axis], sampling: Sampling) -> torch.Tensor:
     """Resample some dimensions."""
-    outside = torch.zeros((), dtype=torch.bool)
+    dtype = x.dtype if x.dtype.is_floating_point else torch.float32
     for entry in axes:
-        places = find_places(entry, sampling.coordinates)
-        if sampling.outside is not None:
-            beyond = (places < 0) | (places > entry.size - 1)
-            shape = [-1 if axis == entry.axis else 1 for axis in range(x.dim())]
-            outside = outside | beyond.reshape(shape)
+        with on_host():
+            places = find_places(entry, sampling.coordinates)
+            if sampling.mode == "nearest":
+                found = _round(places, sampling.nearest).clamp(0, entry.size - 1)
+            else:
+                found = _weigh(places, entry, sampling).to(dtype).t().contiguous()
         if sampling.mode == "nearest":
-            x = x.index_select(entry.axis, _round(places, sampling.nearest).clamp(0, entry.size - 1))
+            x = x.index_select(entry.axis, lift(found))
         else:
-            weights = _weigh(places, entry, sampling).to(x.dtype if x.dtype.is_floating_point else torch.float32)
-            x = torch.matmul(x.movedim(entry.axis, -1).to(weights.dtype), weights.t()).movedim(-1, entry.axis)
-    if sampling.outside is None or not bool(outside.any()):
+            x = torch.matmul(x.movedim(entry.axis, -1).to(dtype), lift(found)).movedim(-1, entry.axis)
+    outside = None if sampling.outside is None else _find_outside(axes, sampling, x.dim())
+    if outside is None or sampling.outside is None:
         return x
-    return torch.where(outside, torch.tensor(sampling.outside, dtype=x.dtype), x)
+    return torch.where(lift(outside), torch.full((), sampling.outside, dtype=x.dtype), x)
+
+
+def _find_outside(axes: list[Axis], sampling: Sampling, rank: int) -> torch.Tensor | None:
+    """Which new elements lie beyond the old ones; None: no one does."""
+    with on_host():
+        outside = torch.zeros((), dtype=torch.bool)
+        for entry in axes:
+            places = find_places(entry, sampling.coordinates)
+            shape = [-1 if axis == entry.axis else 1 for axis in range(rank)]
+            outside = outside | ((places < 0) | (places > entry.size - 1)).reshape(shape)
+        return outside if bool(outside.any()) else None
 
 
 def find_places(entry: Axis, mode: str) -> torch.Tensor:

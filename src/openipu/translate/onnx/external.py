@@ -51,6 +51,8 @@ def map_file(path: Path, what: str) -> memoryview:
         if state.st_size == 0:
             return memoryview(b"")
         return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError, OverflowError) as error:  # more bytes than there are addresses
+        raise TranslationError(f"{what}: {path} cannot be mapped: {error}.") from error
     finally:
         os.close(descriptor)
 

@@ -17,7 +17,7 @@ import torch
 from openipu.errors import TranslationError
 from openipu.translate.foreign import Dimension, ForeignGraph, ForeignNode, TensorType, Weight
 from openipu.translate.onnx.external import map_file, open_external
-from openipu.translate.onnx.formats import find_dtype
+from openipu.translate.onnx.formats import DTYPES, find_dtype
 from openipu.translate.onnx.order import sort_nodes
 from openipu.translate.onnx.wire import Extent, strip_weights
 
@@ -61,7 +61,7 @@ def read_model(source: Path | str | bytes) -> OnnxModel:
     opsets = _read_opsets(model, what)
     reader = _Reader(file, folder, opsets, view, stripped.extents)
     graph = reader.read_graph(model.graph, 0, frozenset())
-    return OnnxModel(graph, opsets, {entry.key: entry.value for entry in model.metadata_props})
+    return OnnxModel(graph, opsets, {_text(entry.key): _text(entry.value) for entry in model.metadata_props})
 
 
 def import_onnx() -> Any:
@@ -84,7 +84,11 @@ def _inline_functions(model: Any, what: str) -> Any:
 
 
 def _read_opsets(model: Any, what: str) -> dict[str, int]:
-    found = {("" if entry.domain in _STANDARD else entry.domain): int(entry.version) for entry in model.opset_import}
+    domains = [_text(entry.domain) for entry in model.opset_import]
+    versions = [int(entry.version) for entry in model.opset_import]
+    found = {
+        ("" if domain in _STANDARD else domain): version for domain, version in zip(domains, versions, strict=True)
+    }
     version = found.setdefault("", 1)
     if not 1 <= version <= NEWEST_OPSET:
         raise TranslationError(
@@ -110,27 +114,32 @@ class _Reader:
         if len(proto.node) > MOST_NODES:
             raise TranslationError(f"{what}: {len(proto.node)} nodes are more than {MOST_NODES}.")
         weights = dict(self._read_weights(proto, depth))
-        inputs = {entry.name: self._read_type(entry) for entry in proto.input if entry.name not in weights or depth > 0}
-        outputs = tuple(entry.name for entry in proto.output)
+        inputs = {
+            _text(entry.name): self._read_type(entry)
+            for entry in proto.input
+            if _text(entry.name) not in weights or depth > 0
+        }
+        outputs = tuple(_text(entry.name) for entry in proto.output)
         names = around | inputs.keys() | weights.keys()
         nodes = [self._read_node(node, number) for number, node in enumerate(proto.node)]
         ordered = sort_nodes(nodes, [_list_reads(node) for node in proto.node], names, what)
         inside = names | {name for node in ordered for name in node.outputs if name}
         finished = tuple(self._read_bodies(node, proto.node[node.number], depth, inside) for node in ordered)
-        return ForeignGraph(proto.name or "graph", finished, inputs, outputs, weights, self.file)
+        types = {_text(entry.name): self._read_type(entry) for entry in proto.output if _says_type(entry)}
+        return ForeignGraph(_text(proto.name) or "graph", finished, inputs, outputs, weights, self.file, types)
 
     def _read_node(self, proto: Any, number: int) -> ForeignNode:
-        domain = "" if proto.domain in _STANDARD else proto.domain
-        name = proto.name or next((output for output in proto.output if output), "") or f"{proto.op_type}_{number}"
+        domain, op = _text(proto.domain), _text(proto.op_type)
+        domain = "" if domain in _STANDARD else domain
+        inputs, outputs = tuple(map(_text, proto.input)), tuple(map(_text, proto.output))
+        name = _text(proto.name) or next((output for output in outputs if output), "") or f"{op}_{number}"
         scope = name.strip("/").replace("/", ".")
-        attributes = {entry.name: self._read_attribute(entry, name) for entry in proto.attribute}
+        attributes = {_text(entry.name): self._read_attribute(entry, name) for entry in proto.attribute}
         version = self.opsets.get(domain, 1)
-        return ForeignNode(
-            proto.op_type, tuple(proto.input), tuple(proto.output), attributes, domain, version, name, number, scope
-        )
+        return ForeignNode(op, inputs, outputs, attributes, domain, version, name, number, scope)
 
     def _read_bodies(self, node: ForeignNode, proto: Any, depth: int, names: frozenset[str]) -> ForeignNode:
-        graphs = {entry.name: entry.g for entry in proto.attribute if entry.HasField("g")}
+        graphs = {_text(entry.name): entry.g for entry in proto.attribute if entry.HasField("g")}
         if not graphs:
             return node
         bodies = {name: self.read_graph(graph, depth + 1, names) for name, graph in graphs.items()}
@@ -188,10 +197,10 @@ class _Reader:
     def _read_weights(self, proto: Any, depth: int) -> Iterable[tuple[str, Weight]]:
         for number, entry in enumerate(proto.initializer):
             extent = self.extents.get(number) if depth == 0 else None
-            yield entry.name, self._read_tensor(entry, f"initializer {entry.name!r}", extent)
+            yield _text(entry.name), self._read_tensor(entry, f"initializer {entry.name!r}", extent)
         for entry in proto.sparse_initializer:
             dense = self._read_sparse(entry, entry.values.name)
-            yield entry.values.name, Weight(dense.dtype, tuple(dense.shape), lambda dense=dense: dense)  # type: ignore[misc]
+            yield _text(entry.values.name), Weight(dense.dtype, tuple(dense.shape), lambda dense=dense: dense)  # type: ignore[misc]
 
     def _read_tensor(self, proto: Any, what: str, extent: Extent | None = None) -> Weight:
         dtype = find_dtype(proto.data_type, what)
@@ -203,7 +212,7 @@ class _Reader:
             data = self.view[extent.start : extent.start + extent.length]
             return Weight(dtype, shape, lambda: _view_bytes(data, dtype, shape, what))
         if proto.data_location == 1:
-            entries = {entry.key: entry.value for entry in proto.external_data}
+            entries = {_text(entry.key): _text(entry.value) for entry in proto.external_data}
             folder = self.folder
             return Weight(
                 dtype, shape, lambda: _view_bytes(open_external(folder, entries, needed, what), dtype, shape, what)
@@ -226,26 +235,30 @@ class _Reader:
         shape: tuple[Dimension, ...] | None = None
         if tensor.HasField("shape"):
             shape = tuple(
-                int(size.dim_value) if size.HasField("dim_value") else (size.dim_param or None)
+                int(size.dim_value) if size.HasField("dim_value") else (_text(size.dim_param) or None)
                 for size in tensor.shape.dim
             )
         return TensorType(dtype, shape)
 
 
+def _says_type(proto: Any) -> bool:
+    return proto.type.WhichOneof("value") == "tensor_type" and proto.type.tensor_type.elem_type in DTYPES
+
+
 def _list_reads(proto: Any) -> list[str]:
     """What a node reads, and what the graphs inside it take from outside."""
-    reads = [name for name in proto.input if name]
+    reads = [_text(name) for name in proto.input if name]
     waiting = [entry.g for entry in proto.attribute if entry.HasField("g")]
     made: set[str] = set()
     inner: list[str] = []
     while waiting:
         graph = waiting.pop()
-        made.update(entry.name for entry in (*graph.input, *graph.initializer))
+        made.update(_text(entry.name) for entry in (*graph.input, *graph.initializer))
         for node in graph.node:
-            made.update(node.output)
-            inner.extend(node.input)
+            made.update(map(_text, node.output))
+            inner.extend(map(_text, node.input))
             waiting.extend(entry.g for entry in node.attribute if entry.HasField("g"))
-        inner.extend(entry.name for entry in graph.output)
+        inner.extend(_text(entry.name) for entry in graph.output)
     return [*reads, *(name for name in inner if name and name not in made)]
 
 
@@ -283,3 +296,8 @@ def _flatten_indices(indices: torch.Tensor, shape: tuple[int, ...]) -> torch.Ten
 
 def _decode(content: bytes) -> str:
     return content.decode("utf-8", errors="replace")
+
+
+def _text(value: str | bytes) -> str:
+    """A name. What is no UTF-8, which ONNX asks for, comes as bytes."""
+    return _decode(value) if isinstance(value, bytes) else value

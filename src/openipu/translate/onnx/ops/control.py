@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from openipu.capture import capture_branches, is_capturing
+from openipu.capture import capture_branches, is_capturing, is_on_ipu, lift, on_host
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
@@ -22,30 +22,31 @@ LONGEST_WRITTEN_OUT = 4096  # passes
 def branch(site: Site) -> Results:
     condition = site.input(0)
     chosen, otherwise = _body(site, "then_branch"), _body(site, "else_branch")
-    if not condition.is_meta:
+    if not is_on_ipu(condition):
         return site.run_body(chosen if bool(condition.reshape(())) else otherwise, ())
     if not is_capturing():
         site.fail("depends on a tensor without data")
 
     def run(graph: ForeignGraph) -> list[torch.Tensor]:
-        return site.run_body(graph, ())
+        return [lift(value) for value in site.run_body(graph, ())]
 
     return capture_branches(condition, lambda: run(chosen), (), lambda: run(otherwise), ())
 
 
-@rule("Loop", static=(0,))
+@rule("Loop", static=(0, 1))
 def loop(site: Site) -> Results:
     body = _body(site, "body")
     limit = site.optional(0)
     condition = site.optional(1)
     carried = [site.input(place) for place in range(2, site.count)]
-    if limit is not None and limit.is_meta:
+    if limit is not None and is_on_ipu(limit):
         site.value(0, "number of passes")
     passes = LONGEST_WRITTEN_OUT + 1 if limit is None else int(limit.reshape(()))
-    going = torch.tensor(True) if condition is None else condition
+    with on_host():
+        going = torch.tensor(True) if condition is None else condition
     collected: list[list[torch.Tensor]] = [[] for _ in range(len(body.outputs) - 1 - len(carried))]
     for number in range(passes):
-        if going.is_meta:
+        if is_on_ipu(going):
             site.fail(
                 "goes on for as long as a condition holds that depends on data. Give it a fixed number of passes and a "
                 "condition that is always true"
@@ -54,7 +55,9 @@ def loop(site: Site) -> Results:
             break
         if number >= LONGEST_WRITTEN_OUT:
             site.fail(f"has more than {LONGEST_WRITTEN_OUT} passes")
-        results = site.run_body(body, (torch.tensor(number), going, *carried))
+        with on_host():
+            counter = torch.tensor(number)
+        results = site.run_body(body, (counter, going, *carried))
         going, carried = results[0], results[1 : 1 + len(carried)]
         for entry, value in zip(collected, results[1 + len(carried) :], strict=True):
             entry.append(value)
@@ -72,7 +75,7 @@ def scan_batches(site: Site) -> Results:
     for batch in range(sequences[0].shape[0]):
         own = [state[batch] for state in states]
         found.append(_scan(site, body, own, [s[batch] for s in sequences], directions, [0] * count, None, None))
-    return [torch.stack(parts) for parts in zip(*found, strict=True)]
+    return [_stack(site, parts, 0) for parts in zip(*found, strict=True)]
 
 
 @rule("Scan", since=9)
@@ -129,7 +132,8 @@ def _scan(
 def _stack(site: Site, parts: Sequence[torch.Tensor], axis: int) -> torch.Tensor:
     if not parts:
         site.fail("runs no pass at all, so the shape of what it collects is unknown")
-    return torch.stack(list(parts), axis)
+    mixed = any(is_on_ipu(part) for part in parts)
+    return torch.stack([lift(part) if mixed else part for part in parts], axis)
 
 
 def _body(site: Site, name: str) -> ForeignGraph:

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from openipu.capture import lift, on_host
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
 
@@ -89,6 +90,7 @@ def scatter_nd(site: Site) -> torch.Tensor:
 def one_hot(site: Site) -> torch.Tensor:
     indices, values = site.input(0), site.input(2)
     depth, axis = site.numbers(1, "depth")[0], site.get("axis", -1)
+    site.check_size([*indices.shape, depth])
     axis = axis % (indices.dim() + 1)
     places = _wrap(indices, depth).unsqueeze(axis)
     classes = torch.arange(depth).reshape([-1 if place == axis else 1 for place in range(places.dim())])
@@ -100,8 +102,9 @@ def compress(site: Site) -> torch.Tensor:
     x, axis = site.input(0), site.get("axis", None)
     if axis is None:
         x, axis = x.reshape(-1), 0
-    wanted = torch.nonzero(site.value(1, "condition").reshape(-1)).reshape(-1)
-    return x.index_select(axis, wanted)
+    with on_host():
+        wanted = torch.nonzero(site.value(1, "condition").reshape(-1)).reshape(-1)
+    return x.index_select(axis, lift(wanted))
 
 
 @rule("NonZero", static=(0,))

@@ -106,17 +106,17 @@ def local_response_norm(site: Site) -> torch.Tensor:
     return x / torch.pow(bias + alpha / size * total, beta)
 
 
-@rule("Dropout", until=6)
+@rule("Dropout", until=6, folds=False)
 def dropout_with_test_flag(site: Site) -> Results:
     return _dropout(site, site.get("ratio", 0.5), not site.get("is_test", 0) and site.training)
 
 
-@rule("Dropout", since=7, until=11)
+@rule("Dropout", since=7, until=11, folds=False)
 def dropout(site: Site) -> Results:
     return _dropout(site, site.get("ratio", 0.5), site.training)
 
 
-@rule("Dropout", since=12, static=(1, 2))
+@rule("Dropout", since=12, static=(1, 2), folds=False)
 def dropout_by_tensors(site: Site) -> Results:
     ratio = float(site.value(1, "ratio")) if site.has(1) else 0.5
     training = bool(site.value(2, "training mode")) if site.has(2) else False

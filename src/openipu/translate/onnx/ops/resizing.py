@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from openipu.capture import is_on_ipu
 from openipu.translate.kit.resize import Axis, Sampling, resize
 from openipu.translate.rules import rule
 from openipu.translate.site import Site
@@ -87,7 +88,7 @@ def align_regions(site: Site) -> torch.Tensor:
     height, width = site.get("output_height", 1), site.get("output_width", 1)
     ratio = site.get("sampling_ratio", 0)
     half = site.version >= 16 and site.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
-    if ratio <= 0 and regions.is_meta:
+    if ratio <= 0 and is_on_ipu(regions):
         site.fail("chooses the number of samples by the size of each region: give it a sampling_ratio above 0")
     offset = 0.5 if half else 0.0
     corners = regions * site.get("spatial_scale", 1.0) - offset

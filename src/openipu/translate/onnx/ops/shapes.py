@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from openipu.capture import on_host
 from openipu.translate.kit.padding import pad_edges
 from openipu.translate.onnx.formats import find_dtype
 from openipu.translate.rules import rule
@@ -33,18 +34,23 @@ def fill(site: Site) -> torch.Tensor:
     filler = torch.zeros(1) if value is None else value
     if filler.numel() != 1:
         site.fail("needs a value of one element")
-    return filler.reshape(()).expand(site.numbers(0, "shape")).clone()
+    sizes = site.numbers(0, "shape")
+    site.check_size(sizes)
+    return torch.full(sizes, filler.reshape(()).item(), dtype=filler.dtype)
 
 
 @rule("Shape")
 def shape(site: Site) -> torch.Tensor:
     sizes = list(site.input(0).shape)
-    return torch.tensor(sizes[site.get("start", 0) : site.get("end", len(sizes))], dtype=torch.int64)
+    with on_host():
+        return torch.tensor(sizes[site.get("start", 0) : site.get("end", len(sizes))], dtype=torch.int64)
 
 
 @rule("Size")
 def size(site: Site) -> torch.Tensor:
-    return torch.tensor(site.input(0).numel(), dtype=torch.int64)
+    count = site.input(0).numel()
+    with on_host():
+        return torch.tensor(count, dtype=torch.int64)
 
 
 @rule("Reshape", until=4)
@@ -198,7 +204,9 @@ def _broadcast(first: list[int], second: list[int]) -> list[int]:
 
 @rule("Tile", static=(1,), since=6)
 def tile(site: Site) -> torch.Tensor:
-    return site.input(0).repeat(site.numbers(1, "repeats"))
+    x, repeats = site.input(0), site.numbers(1, "repeats")
+    site.check_size([size_ * times for size_, times in zip(x.shape, repeats, strict=True)])
+    return x.repeat(repeats)
 
 
 @rule("Tile", until=5, static=(1, 2))
@@ -224,11 +232,15 @@ def pad_by_tensors(site: Site) -> torch.Tensor:
     x, pads = site.input(0), site.numbers(1, "pads")
     if site.has(3):
         axes = [axis % x.dim() for axis in site.numbers(3, "axes")]
-        before, behind = [0] * x.dim(), [0] * x.dim()
+        spread = [0] * (2 * x.dim())
         for place, axis in enumerate(axes):
-            before[axis], behind[axis] = pads[place], pads[place + len(axes)]
-        pads = [*before, *behind]
-    value = site.optional(2)
+            spread[axis], spread[axis + x.dim()] = pads[place], pads[place + len(axes)]
+        pads = spread
+    before, behind = pads[: x.dim()], pads[x.dim() : 2 * x.dim()]
+    site.check_size([max(0, sum(parts)) for parts in zip(x.shape, before, behind, strict=True)])
+    value = site.find_value(2)
+    if value is None:
+        value = site.optional(2)
     return pad_edges(x, pads, site.get("mode", "constant"), 0 if value is None else value)
 
 
@@ -268,8 +280,7 @@ def count_up(site: Site) -> torch.Tensor:
     if not float(delta):
         site.fail("has a step of 0")
     count = max(0, math.ceil((float(limit) - float(start)) / float(delta)))
-    if count > 1 << 28:
-        site.fail(f"would have {count} elements")
+    site.check_size([count])
     return start.reshape(()) + torch.arange(count).to(start.dtype) * delta.reshape(())
 
 

@@ -9,6 +9,7 @@ import math
 
 import torch
 
+from openipu.capture import lift, on_host
 from openipu.translate.onnx.formats import find_dtype
 from openipu.translate.rules import rule
 from openipu.translate.site import Site
@@ -63,20 +64,21 @@ def _invert_half(site: Site, x: torch.Tensor, axis: int, length: int) -> torch.T
 def _apply_fourier(x: torch.Tensor, axis: int, length: int, results: int, inverse: bool) -> torch.Tensor:
     taken = min(length, x.shape[axis])
     x = x.narrow(axis, 0, taken)
-    angle = torch.outer(torch.arange(results), torch.arange(taken)).remainder(length).to(torch.float64)
-    angle = angle * (2 * math.pi / length) * (1 if inverse else -1)
-    cosine, sine = torch.cos(angle), torch.sin(angle)
-    if inverse:
-        cosine, sine = cosine / length, sine / length
-    cosine, sine = cosine.to(x.dtype), sine.to(x.dtype)
+    dtype = x.dtype
+    with on_host():
+        angle = torch.outer(torch.arange(results), torch.arange(taken)).remainder(length).to(torch.float64)
+        angle = angle * (2 * math.pi / length) * (1 if inverse else -1)
+        scale = 1 / length if inverse else 1.0
+        cosine, sine = ((part * scale).to(dtype).t().contiguous() for part in (torch.cos(angle), torch.sin(angle)))
+    cosine, sine = lift(cosine), lift(sine)
     moved = x.movedim(axis, -2)
     real = moved[..., 0]
-    first, second = torch.matmul(real, cosine.t()), torch.matmul(real, sine.t())
+    first, second = torch.matmul(real, cosine), torch.matmul(real, sine)
     if x.shape[-1] == 2:
         imaginary = moved[..., 1]
         first, second = (
-            first - torch.matmul(imaginary, sine.t()),
-            second + torch.matmul(imaginary, cosine.t()),
+            first - torch.matmul(imaginary, sine),
+            second + torch.matmul(imaginary, cosine),
         )
     return torch.stack((first, second), -1).movedim(-2, axis)
 

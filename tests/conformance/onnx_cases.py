@@ -23,7 +23,12 @@ from openipu.translate.onnx.formats import DTYPES
 from openipu.translate.onnx.reading import read_model
 from openipu.translate.onnx.table import TABLE
 
-OTHER_TYPES = {"string": "strings", "sequence": "sequences", "optional": "optional values", "quantised": "quantised"}
+OTHER_TYPES = {
+    "string": "strings",
+    "sequence": "sequences",
+    "optional": "optional values",
+    "quantised": "quantised formats",
+}
 _QUANTISED_OPS = (
     "QuantizeLinear",
     "DequantizeLinear",

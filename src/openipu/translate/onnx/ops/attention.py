@@ -157,15 +157,18 @@ def attend_linearly(site: Site) -> Results:
     """A state of keys by values, token after token."""
     heads, shared = site.get("q_num_heads"), site.get("kv_num_heads")
     way = site.get("update_rule", "gated_delta")
-    query = _part_heads(site.input(0), heads)
-    key, value = (_part_heads(site.input(place), shared) for place in (1, 2))
+    dtype = site.input(0).dtype
+    wide = torch.float32 if dtype.itemsize < 4 else dtype  # many small steps: half precision would drift
+    query = _part_heads(site.input(0).to(wide), heads)
+    key, value = (_part_heads(site.input(place).to(wide), shared) for place in (1, 2))
     scale = site.get("scale", 0.0) or 1 / math.sqrt(query.shape[-1])
     batch, _, length, width = key.shape
-    state = site.optional(3)
-    if state is None:
-        state = torch.zeros((batch, shared, width, value.shape[-1]), dtype=value.dtype)
-    decay = torch.exp(_part_heads(site.input(4), shared)) if "gated" in way else None
-    rate = _spread_rate(site.input(5), shared) if "delta" in way else None
+    past = site.optional(3)
+    if past is None:
+        past = torch.zeros((batch, shared, width, value.shape[-1]), dtype=dtype)
+    state = past.to(wide)
+    decay = torch.exp(_part_heads(site.input(4).to(wide), shared)) if "gated" in way else None
+    rate = _spread_rate(site.input(5).to(wide), shared) if "delta" in way else None
     outputs = []
     for step in range(length):
         row, new = key[:, :, step, :, None], value[:, :, step, None, :]
@@ -175,10 +178,10 @@ def attend_linearly(site: Site) -> Results:
             known = torch.matmul(row.transpose(-1, -2), state)
             new = rate[:, :, step, None, None] * (new - known)
         state = state + row * new
-        wide = state.repeat_interleave(heads // shared, 1)
-        outputs.append(scale * torch.matmul(query[:, :, step, None, :], wide)[:, :, 0])
+        spread = state.repeat_interleave(heads // shared, 1)
+        outputs.append(scale * torch.matmul(query[:, :, step, None, :], spread)[:, :, 0])
     result = torch.stack(outputs, 1)  # [batch, time, heads, width]
-    return [result.reshape(batch, length, -1), state]
+    return [result.reshape(batch, length, -1).to(dtype), state.to(past.dtype)]
 
 
 def _spread_rate(rate: torch.Tensor, heads: int) -> torch.Tensor:

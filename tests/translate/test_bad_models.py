@@ -72,6 +72,26 @@ def test_wrong_shapes_name_the_node_and_its_inputs() -> None:
         run_file(model.SerializeToString(), {"x": torch.zeros(2, 3)})
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        helper.make_node("ScatterElements", ["x", "i", "x"], ["y"], name="odd", reduction="median"),
+        helper.make_node("Split", ["x"], ["y", "z"], name="odd", axis=7),
+        helper.make_node("DepthToSpace", ["x"], ["y"], name="odd", blocksize=0),
+        helper.make_node("Transpose", ["x"], ["y"], name="odd", perm=3),
+        helper.make_node("Conv", ["x"], ["y"], name="odd"),
+        helper.make_node("LRN", ["x"], ["y"], name="odd", size=0),
+        helper.make_node("Cast", ["x"], ["y"], name="odd", to=8),
+        helper.make_node("If", ["x"], ["y"], name="odd"),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_attributes_that_make_no_sense_name_the_node(node: onnx.NodeProto) -> None:
+    model = make_model([node], {"x": [1, 4, 2, 2]}, ["y"], {"i": np.zeros((1, 4, 2, 2), np.int64)})
+    with pytest.raises(TranslationError, match="'odd'"):
+        run_file(model.SerializeToString(), {"x": torch.zeros(1, 4, 2, 2)})
+
+
 def test_nodes_that_are_out_of_order_run_in_an_order_that_works() -> None:
     nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Neg", ["x"], ["a"])]
     found = run_file(make_model(nodes, {"x": [2]}, ["y"]).SerializeToString(), {"x": torch.tensor([1.0, -2.0])})

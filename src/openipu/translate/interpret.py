@@ -20,6 +20,10 @@ from openipu.translate.rules import Results, Table
 from openipu.translate.site import Site
 
 DEEPEST_BODY = 32  # graphs inside graphs
+# What torch and Python raise for inputs and attributes that do not go together, such as a file may hold.
+_WRONG_NODES = (
+    *(RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError, MemoryError),
+)
 
 
 class Interpreter:
@@ -69,7 +73,7 @@ class Interpreter:
                 results = _list_results(rule.handler(site))
             except OpenIpuError:
                 raise
-            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+            except _WRONG_NODES as error:
                 raise TranslationError(
                     f"{self._file or graph.name}: {node.title} cannot be computed for inputs of "
                     f"{_describe_inputs(inputs)}: {_first_line(error)}. Check its inputs and attributes."

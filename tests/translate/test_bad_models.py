@@ -126,8 +126,11 @@ def _name(text: str) -> onnx.ValueInfoProto:
     return helper.make_empty_tensor_value_info(text)
 
 
-def test_cut_files_are_refused() -> None:
+def test_cut_files_are_refused(tmp_path: Path) -> None:
     whole = make_perceptron(4).SerializeToString()
+    (tmp_path / "cut.onnx").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(TranslationError, match=r"cut\.onnx: .*cut short"):
+        read_model(tmp_path / "cut.onnx")
     for length in range(0, len(whole) - 1, 13):
         _read_or_refuse(whole[:length])
 

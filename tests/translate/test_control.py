@@ -90,6 +90,14 @@ def test_a_scan_is_written_out_with_its_gradient() -> None:
     torch.testing.assert_close(module._parameters["w"].grad, weight.grad)
 
 
+def test_a_branch_on_a_known_condition_is_written_out_with_its_gradient() -> None:
+    graph = read_model(make_branch().SerializeToString()).graph
+    module = ForeignModule(graph, TABLE, constants={"which": torch.tensor(True)})
+    x = torch.rand(4)
+    module(x)["y"].sum().backward()
+    torch.testing.assert_close(module._parameters["w"].grad, x)
+
+
 @pytest.mark.parametrize("make", [make_loop, make_scan], ids=["loop", "scan"])
 def test_loops_and_scans_run_in_the_pipeline(make: object) -> None:
     model = make()  # type: ignore[operator]

@@ -115,7 +115,7 @@ def test_data_that_is_cut_short_or_no_file_is_refused(tmp_path: Path) -> None:
         run_file(path, {"x": torch.randn(3, 16)})
     data.unlink()
     os.mkfifo(data)
-    with pytest.raises(TranslationError, match=r"no plain file|is a FIFO"):
+    with pytest.raises(TranslationError, match="is a FIFO"):
         run_file(path, {"x": torch.randn(3, 16)})
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from openipu.errors import TranslationError
+from openipu.files.origin import Origin
+from openipu.files.plain import open_plain
 
 _MANY_BYTES = 1 << 50
 
@@ -40,21 +41,14 @@ def open_external(folder: Path | None, entries: Mapping[str, str], needed: int, 
 
 def map_file(path: Path, what: str) -> memoryview:
     """A plain file as a map: pages are read when they are looked at."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise TranslationError(f"{what}: {path} cannot be opened: {error.strerror}.") from error
-    try:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise TranslationError(f"{what}: {path} is no plain file.")
-        if state.st_size == 0:
+    origin = Origin(f"{what}: {path}", TranslationError, "Check that the file is there, whole, and a plain file.")
+    with open_plain(path, origin, _MANY_BYTES) as file:
+        if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
-        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError, OverflowError) as error:  # more bytes than there are addresses
-        raise TranslationError(f"{what}: {path} cannot be mapped: {error}.") from error
-    finally:
-        os.close(descriptor)
+        try:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except (OSError, ValueError, OverflowError) as error:  # more bytes than there are addresses
+            raise origin.fail(f"cannot be mapped: {error}") from error
 
 
 def _locate(folder: Path, location: str, what: str) -> Path:
@@ -64,8 +58,8 @@ def _locate(folder: Path, location: str, what: str) -> Path:
             f"{what} has its data in {location!r}, which is not a file in the model's own folder: it is not read."
         )
     home = folder.resolve()
-    path = home.joinpath(*pure.parts)
-    if not path.resolve().is_relative_to(home):
+    path = home.joinpath(*pure.parts).resolve()
+    if not path.is_relative_to(home):
         raise TranslationError(
             f"{what} has its data in {location!r}, a link out of the model's folder: it is not read."
         )

@@ -48,7 +48,10 @@ def read_model(source: Path | str | bytes) -> OnnxModel:
         path = Path(source)
         view, folder, file = map_file(path, "The ONNX model"), path.parent, str(path)
     what = file or "The ONNX model"
-    stripped = strip_weights(view)
+    try:
+        stripped = strip_weights(view)
+    except TranslationError as error:
+        raise TranslationError(f"{file}: {error}" if file else str(error)) from None
     model = onnx.ModelProto()
     try:
         model.ParseFromString(stripped.content)

@@ -41,6 +41,7 @@ KINDS: dict[str, Kind] = {
     "golden": Kind(seeds.write_golden_plans, readers.read_golden_plan, ".json", torch=True),
     "ipu-config": Kind(seeds.write_ipu_configs, readers.read_ipu_config, ".json", torch=True),
     "options": Kind(seeds.write_options, readers.read_options, torch=True),
+    "onnx": Kind(seeds.write_onnx_models, readers.plan_onnx_model, ".onnx", torch=True),
     "executable": Kind(seeds.write_executables, readers.read_executable, ".poptorch", torch=True),
 }
 

@@ -143,6 +143,14 @@ def read_options(path: Path) -> None:
         options.loadFromFile(str(path))
 
 
+def plan_onnx_model(path: Path) -> None:
+    """As `openipu plan`, up to the program."""
+    from openipu.jobs import capture_job
+    from openipu.model_files import load_file_job
+
+    capture_job(load_file_job(path))
+
+
 def read_executable(path: Path) -> None:
     """As `loadExecutable`, up to the graphs, which are compiled only for a model of the same signature."""
     from poptorch._files.export import read_program

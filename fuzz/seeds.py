@@ -202,3 +202,48 @@ def main(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+
+
+def write_onnx_models(directory: Path) -> None:
+    """A convolution with shapes that are computed, a loop, and a model whose weights lie beside it."""
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    def save(name: str, nodes: list[Any], shape: list[int], weights: dict[str, Any], **settings: Any) -> None:
+        graph = helper.make_graph(
+            nodes,
+            name,
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_empty_tensor_value_info("y")],
+            [numpy_helper.from_array(value, key) for key, value in weights.items()],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        onnx.save(model, directory / f"{name}.bin", **settings)
+
+    kernel = np.linspace(-1, 1, 54, dtype=np.float32).reshape(2, 3, 3, 3)
+    image = [
+        helper.make_node("Conv", ["x", "kernel"], ["c"], name="/first/conv", pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Shape", ["p"], ["size"]),
+        helper.make_node("Gather", ["size", "zero"], ["batch"]),
+        helper.make_node("Concat", ["batch", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["p", "shape"], ["y"]),
+    ]
+    whole = {"zero": np.array([0]), "rest": np.array([-1])}
+    save("image", image, [2, 3, 8, 8], {"kernel": kernel, **whole})
+    body = helper.make_graph(
+        [helper.make_node("Tanh", ["now"], ["next"]), helper.make_node("Identity", ["going"], ["on"])],
+        "body",
+        [
+            helper.make_tensor_value_info("number", TensorProto.INT64, []),
+            helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("now", TensorProto.FLOAT, [4]),
+        ],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_empty_tensor_value_info("next")],
+    )
+    save("loop", [helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)], [4], {"count": np.array(3)})
+    product = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    beside = {"save_as_external_data": True, "location": "weights.data", "size_threshold": 0}
+    save("beside", product, [2, 64], {"w": np.zeros((64, 8), np.float32)}, **beside)
+    (directory / "weights.data").unlink()

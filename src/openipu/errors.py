@@ -63,6 +63,10 @@ class CaptureError(OpenIpuError):
     """The user's `forward` breaks a rule of static graphs: the user changes the named line."""
 
 
+class TranslationError(OpenIpuError):
+    """A graph of another framework is damaged, or holds an op that cannot be translated: the message names the node."""
+
+
 class LossError(CaptureError):
     """A training graph has no loss, or more than one."""
 

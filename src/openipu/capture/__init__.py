@@ -15,6 +15,7 @@ from openipu.capture.constructs.scopes import attach_attributes, group_convoluti
 from openipu.capture.constructs.streams import mark_stream
 from openipu.capture.constructs.subgraphs import capture_branches, capture_loop
 from openipu.capture.failures import DynamicShapeError
+from openipu.capture.hosting import is_on_ipu, lift, on_host
 from openipu.capture.lines import register_internal_directory
 from openipu.capture.model.twins import list_tensors
 from openipu.capture.optimizer.structure import (
@@ -26,12 +27,15 @@ from openipu.capture.optimizer.structure import (
     list_members,
     read_hyper_parameters,
 )
+from openipu.capture.origins import at_origin
 from openipu.capture.program import capture_program, hold_models
-from openipu.capture.record.notes import BlockPlace
+from openipu.capture.record.notes import BlockPlace, Origin
 
 __all__ = [
     "BlockPlace",
     "DynamicShapeError",
+    "Origin",
+    "at_origin",
     "attach_attributes",
     "call_custom_op",
     "call_host",
@@ -48,12 +52,15 @@ __all__ = [
     "hold_models",
     "is_capturing",
     "is_capturing_training",
+    "is_on_ipu",
+    "lift",
     "list_hyper_parameters",
     "list_members",
     "list_tensors",
     "mark_loss",
     "mark_stream",
     "mark_tensor",
+    "on_host",
     "pop_name_scope",
     "push_name_scope",
     "read_hyper_parameters",

@@ -1,6 +1,6 @@
-"""Finds the user's function behind `package.module:function` or `path/script.py:function`, and calls it.
+"""Finds what a word of the command line names: a user's function, which is called, or a model file.
 
-In: the word from the command line. Out: a `PlanningJob`.
+In: `package.module:function`, `path/script.py:function` or `path/model.onnx`. Out: a `PlanningJob`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,29 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from openipu.cli.model_options import is_model_file
 from openipu.cli.near import suggest_file
 from openipu.errors import OptionError, suggest
 from openipu.jobs import PlanningJob, read_job
 
+if TYPE_CHECKING:
+    from openipu.model_files import Sizes
 
-def load_job(target: str) -> PlanningJob:
-    """Import the module, call the function, and read what it returned as a job."""
+
+def load_job(target: str, sizes: Sizes | None = None) -> PlanningJob:
+    """Import the module, call the function, and read what it returned as a job; or read a model file.
+
+    `sizes` say what a model file leaves open; functions need none.
+    """
+    if is_model_file(target):
+        from openipu.model_files import load_file_job
+
+        path = Path(target)
+        if not path.exists():
+            raise OptionError(f"There is no file {target} in {Path.cwd()}. Check the path.{suggest_file(path)}")
+        return load_file_job(path, sizes)
     place, _, name = target.rpartition(":")
     if not place:
         place, name = target, ""

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import bisect
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
 from openipu.capture.lines import find_user_line
 from openipu.capture.record.torch_private import read_backward_sequence, read_next_sequence
-from openipu.graph import Note, Phase
+from openipu.graph import Note, Phase, SourceLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,17 @@ class BlockPlace:
     stage: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An op of a foreign graph, which stands in for the user's line and module."""
+
+    scope: str  # in place of a module's name
+    line: SourceLine | None = None
+    ipu: int = 0
+    stage: int = 0
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
 class NoteKeeper:
     """Makes the notes of one capture."""
 
@@ -37,6 +49,7 @@ class NoteKeeper:
         self._outer_modules: list[str] = []
         self._module = ""
         self.block = BlockPlace()
+        self.origin: Origin | None = None  # the foreign op that is being translated
         self.attributes: dict[str, Any] = {}  # of all ops from here on
         self._sequences: list[int] = []
         self._forward_notes: list[Note] = []
@@ -75,16 +88,7 @@ class NoteKeeper:
         return self._note_forward() if self._backward_note is None else self._note_backward(self._backward_note)
 
     def _note_forward(self) -> Note:
-        block = self.block
-        note = Note(
-            Phase.FORWARD,
-            self._module,
-            find_user_line(),
-            block.name,
-            block.ipu,
-            block.stage,
-            dict(self.attributes),
-        )
+        note = self._describe_place()
         # The op's autograd node, if it has one, was made just before the op arrived here. The first op wins: what
         # follows without a node of its own has the same number.
         sequence = read_next_sequence() - 1
@@ -92,6 +96,14 @@ class NoteKeeper:
             self._sequences.append(sequence)
             self._forward_notes.append(note)
         return note
+
+    def _describe_place(self) -> Note:
+        origin, block = self.origin, self.block
+        if origin is not None:
+            attributes = {**self.attributes, **origin.attributes}
+            return Note(Phase.FORWARD, origin.scope, origin.line, None, origin.ipu, origin.stage, attributes)
+        attributes = dict(self.attributes)
+        return Note(Phase.FORWARD, self._module, find_user_line(), block.name, block.ipu, block.stage, attributes)
 
     def _note_backward(self, previous: Note) -> Note:
         sequence = read_backward_sequence()

@@ -95,7 +95,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.constants[node.name] = held
         return twin
 
-    def _lift_scalar(self, tensor: torch.Tensor) -> torch.Tensor:
+    def lift_shared(self, tensor: torch.Tensor) -> torch.Tensor:
         """As `lift_constant`, once for each value: the user cannot reach the twin, so it can be shared."""
         key = (id(tensor), 0 if tensor.is_inference() else tensor._version)
         if key not in self._scalars:
@@ -159,7 +159,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if key not in written and func is aten.copy_.default:
                 lifted[key] = self.lift_constant(tensor)
             elif key not in written and tensor.dim() == 0:
-                lifted[key] = self._lift_scalar(tensor)
+                lifted[key] = self.lift_shared(tensor)
             else:
                 raise failures.refuse_stray_tensor(tensor, func)
         replaced = pytree.tree_map_only(torch.Tensor, lambda tensor: lifted.get(id(tensor), tensor), (args, kwargs))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.padding import Padding
 
+from openipu.cli.model_options import add_model_options, read_sizes
 from openipu.cli.terminal import open_console, print_json
 from openipu.machine import resolve_system
 
@@ -37,7 +38,9 @@ def add_parser(
         description="Split a job over IPUs: stages, recomputation, memory proportions, micro-batch. All of it planned.",
         epilog=_EPILOG,
     )
-    parser.add_argument("target", metavar="TARGET", help="module:function or script.py:function, as for `openipu plan`")
+    parser.add_argument(
+        "target", metavar="TARGET", help="module:function, script.py:function or FILE.onnx, as for `openipu plan`"
+    )
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--ipus-per-replica", type=int, metavar="N", help="IPUs of one copy; else whatever is fastest")
     parser.add_argument("--replicas", type=int, metavar="N", help="copies; else as many as there is room for")
@@ -49,6 +52,7 @@ def add_parser(
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of the plan under DIR")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--check", action="store_true", help="exit code 1 unless it fits")
+    add_model_options(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -56,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from openipu.cli.targets import load_job
     from openipu.explore.auto import find_split
 
-    job = load_job(arguments.target)
+    job = load_job(arguments.target, read_sizes(arguments, arguments.target))
     split = find_split(
         job,
         resolve_system(arguments.system),

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
+from openipu.cli.model_options import add_model_options, is_model_file, read_sizes
 from openipu.cli.terminal import make_table, open_console, print_json
 
 if TYPE_CHECKING:
     from openipu.explore.compare import Change, Term
+    from openipu.model_files import Sizes
     from openipu.report import Profile
 
 _EPILOG = """\
@@ -41,21 +43,23 @@ def add_parser(
         description="Compare two plans: time for a sample and bytes on the fullest tile, term by term.",
         epilog=_EPILOG,
     )
-    parser.add_argument("before", metavar="A", help="a profile, or module:function or script.py:function")
+    parser.add_argument("before", metavar="A", help="a profile, or module:function, script.py:function or FILE.onnx")
     parser.add_argument("after", metavar="B", help="what to compare it with")
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan jobs for")
     parser.add_argument("--with-system", metavar="NAME|FILE.toml", help="another machine for B")
     parser.add_argument("--by", choices=_GROUPINGS, default="family", help="what a term of the time is")
     parser.add_argument("--top", type=int, default=12, metavar="N", help="terms to show; the rest in one line (12)")
     parser.add_argument("--json", action="store_true", help="print all terms as JSON")
+    add_model_options(parser)
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     from openipu.explore.compare import Grouping, compare_plans
 
-    before = _load(arguments.before, arguments.system)
-    after = _load(arguments.after, arguments.with_system or arguments.system)
+    sizes = read_sizes(arguments, arguments.before, arguments.after)
+    before = _load(arguments.before, arguments.system, sizes)
+    after = _load(arguments.after, arguments.with_system or arguments.system, sizes)
     found = compare_plans(before, after, Grouping(arguments.by))
     if arguments.json:
         print_json(found.describe())
@@ -73,18 +77,19 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _load(place: str, system: str | None) -> Profile:
+def _load(place: str, system: str | None, sizes: Sizes) -> Profile:
     """A profile that was written, or a job that is planned now."""
     from openipu.cli.commands.report import find_profile
     from openipu.report import build_profile, read_profile
 
     path = Path(place)
-    if path.exists() and path.suffix != ".py":
-        return read_profile(find_profile(path))
     from openipu.cli.targets import load_job
+
+    if path.exists() and path.suffix != ".py" and not is_model_file(place):
+        return read_profile(find_profile(path))
     from openipu.jobs import run_job
 
-    return build_profile(run_job(load_job(place), system))
+    return build_profile(run_job(load_job(place, sizes), system))
 
 
 def _print_change(console: Console, change: Change, scale: float, unit: str, top: int) -> None:

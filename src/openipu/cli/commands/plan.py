@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from openipu.cli.model_options import add_model_options, read_sizes
 from openipu.cli.terminal import open_console, print_json
 from openipu.errors import OptionError
 from openipu.machine import System, resolve_system
 
 if TYPE_CHECKING:
     from openipu.cli.planned import Planned
+    from openipu.model_files import Sizes
 
 _EPILOG = """\
 examples
@@ -28,8 +30,9 @@ examples
   openipu plan --system pod16 models.py:small models.py:large     one table for all
   openipu plan --check --json package.models:job                  for a test: exit code 1 unless everything fits
   openipu plan --profile out models.py:large                      and a report to open
+  openipu plan bert.onnx --input input_ids=8,128                  an ONNX file; its weights are not read
 
-TARGET is package.module:function or path/script.py:function. The function takes no arguments and
+TARGET is FILE.onnx, package.module:function or path/script.py:function. The function takes no arguments and
 returns, of openipu.jobs,
   a PlanningJob(model=…, args=…, training=…, optimizer=…, options=…),
   or a tuple (model, args), or a dict of those fields.
@@ -48,7 +51,7 @@ def add_parser(
         description="Plan models on a system: does it fit, how many cycles, how many samples a second.",
         epilog=_EPILOG,
     )
-    parser.add_argument("targets", metavar="TARGET", nargs="+", help="module:function or script.py:function")
+    parser.add_argument("targets", metavar="TARGET", nargs="+", help="module:function, script.py:function or FILE.onnx")
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each job under DIR")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -60,6 +63,7 @@ def add_parser(
         help="how often to plan again what does not fit, with each lever; 0: not at all (150)",
     )
     parser.add_argument("--advice-seconds", type=float, metavar="S", help="begin no further such plan after this long")
+    add_model_options(parser)
     group = parser.add_argument_group("run options, in place of the job's own")
     group.add_argument("--device-iterations", type=int, metavar="N", help="micro-batches or updates in one call")
     group.add_argument("--gradient-accumulation", type=int, metavar="N", help="micro-batches before an update")
@@ -73,11 +77,12 @@ def add_parser(
 def execute(arguments: argparse.Namespace) -> int:
     system = resolve_system(arguments.system)
     changes = {name: getattr(arguments, name) for name in _OVERRIDES if getattr(arguments, name) is not None}
+    sizes = read_sizes(arguments, *arguments.targets)
     console = open_console(stderr=True)
     planned: list[Planned] = []
     for target in arguments.targets:
         with _say(console.is_terminal, f"planning {target}") as tell:
-            planned.append(_plan_target(target, system, changes))
+            planned.append(_plan_target(target, system, changes, sizes))
             _advise(planned[-1], arguments, tell)
     _number_names(planned)
     if arguments.profile is not None:
@@ -93,12 +98,12 @@ def execute(arguments: argparse.Namespace) -> int:
     return 1 if arguments.check and not fits else 0
 
 
-def _plan_target(target: str, system: System, changes: dict[str, Any]) -> Planned:
+def _plan_target(target: str, system: System, changes: dict[str, Any], sizes: Sizes) -> Planned:
     from openipu.cli.planned import Planned
     from openipu.cli.targets import load_job
     from openipu.jobs import run_job
 
-    job = load_job(target)
+    job = load_job(target, sizes)
     if changes:
         try:
             job = job.with_options(**changes)

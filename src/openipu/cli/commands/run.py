@@ -28,6 +28,8 @@ from rich.markup import escape
 
 import openipu_startup
 from openipu.cli.front_ends import find_planned
+from openipu.cli.model_options import is_model_file
+from openipu.cli.model_run import run_model
 from openipu.cli.near import suggest_file
 from openipu.cli.terminal import open_console
 from openipu.cli.termination import close_on_sigterm
@@ -43,6 +45,7 @@ examples
   openipu run --system pod16 --profile out train.py --epochs 1
   openipu run -m package.train --epochs 1
   openipu run --check train.py --epochs 1    which SDK names the script uses, and whether openipu has them
+  openipu run model.onnx --inputs data.npz --outputs results.npz
 
 Options of openipu come before the script; everything after it belongs to the script. Results are computed on this
 machine at its own speed; cycles, memory and rates are modelled for the system. The script's own output, exit code and
@@ -57,7 +60,8 @@ def add_parser(
         "run",
         parents=[shared],
         help="run a script as it is, then say what an IPU would do",
-        usage="openipu run [options] script.py [arguments …]\n       openipu run [options] -m module [arguments …]",
+        usage="openipu run [options] script.py [arguments …]\n       openipu run [options] -m module [arguments …]"
+        "\n       openipu run [options] FILE.onnx --inputs DATA.npz",
         description="Run an unmodified script, then print what an IPU would do with the programs that it compiled.",
         epilog=_EPILOG,
     )
@@ -105,10 +109,13 @@ def execute(arguments: argparse.Namespace) -> int:
         raise OptionError("--json belongs to --check: openipu run --check --json script.py.")
     if arguments.module is None and not script:
         raise OptionError("There is no script to run. Give one: openipu run script.py, or openipu run -m module.")
+    is_model = arguments.module is None and is_model_file(script[0])
+    if arguments.check and is_model:
+        raise OptionError(f"{script[0]} is a model, which uses no names of an SDK: --check is for scripts.")
     system = resolve_system(arguments.system)
     profile_root = _prepare_directory(arguments.profile, "--profile")
     trace_root = _prepare_directory(arguments.trace, "--trace")
-    if arguments.module is None:
+    if arguments.module is None and not is_model:
         _check_script(script[0])
 
     set_overrides(Overrides(system if arguments.system is not None else None, arguments.tier, profile_root))
@@ -139,7 +146,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     try:
         with close_on_sigterm(lambda: close() if history.compiled or trace_root is not None else None):
-            code = _start(arguments.module, script)
+            code = run_model(script) if is_model else _start(arguments.module, script)
         failed = code != 0
         return code
     except OptionError:  # nothing was started: there is nothing to sum up

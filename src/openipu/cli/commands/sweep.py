@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from openipu.cli.model_options import add_model_options, read_sizes
 from openipu.cli.terminal import make_table, open_console, print_json
 from openipu.errors import OptionError
 from openipu.files.saving import save_text, write_aside
@@ -46,7 +47,9 @@ def add_parser(
         description="Plan a job for all combinations of some values; mark those that nothing else beats.",
         epilog=_EPILOG,
     )
-    parser.add_argument("target", metavar="TARGET", help="module:function or script.py:function, as for `openipu plan`")
+    parser.add_argument(
+        "target", metavar="TARGET", help="module:function, script.py:function or FILE.onnx, as for `openipu plan`"
+    )
     parser.add_argument("axes", metavar="AXIS", nargs="+", help="what to vary: batch=1,2,4")
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine, where no axis says another")
     parser.add_argument("--processes", type=int, metavar="N", help="how many plan side by side; one for each core")
@@ -54,6 +57,7 @@ def add_parser(
     parser.add_argument("--csv", metavar="FILE", help="write all rows as CSV")
     parser.add_argument("--picture", metavar="FILE.svg", help="draw throughput against memory")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_model_options(parser)
     parser.set_defaults(execute=execute)
 
 
@@ -66,7 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise OptionError(f"--picture {picture}: the picture is an SVG file. Let its name end in .svg.")
     axes = [parse_axis(words) for words in arguments.axes]
     points = list_points(axes)
-    load = partial(load_job, arguments.target)
+    load = partial(load_job, arguments.target, read_sizes(arguments, arguments.target))
     title = load().title  # also says at once if the target is wrong
     rows = plan_points(
         load,

@@ -1,0 +1,121 @@
+"""Runs a foreign graph, op by op, as torch ops.
+
+In: a `ForeignGraph`, a `Table`, and values for its inputs and weights: real tensors, or the meta tensors of a capture.
+Out: the values of its outputs, or of any other tensor. What depends on static values alone is computed at once, so
+constant folding is free. While a capture runs, each op's note says which foreign node it is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+
+import torch
+
+from openipu.capture import Origin, at_origin, is_capturing, is_on_ipu, lift, on_host
+from openipu.errors import OpenIpuError, TranslationError
+from openipu.graph import SourceLine
+from openipu.translate.foreign import ForeignGraph, ForeignNode
+from openipu.translate.rules import Results, Table
+from openipu.translate.site import Site
+
+DEEPEST_BODY = 32  # graphs inside graphs
+# What torch and Python raise for inputs and attributes that do not go together, such as a file may hold.
+_WRONG_NODES = (
+    *(RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError, MemoryError),
+)
+
+
+class Interpreter:
+    """One run over a graph and the graphs inside it."""
+
+    def __init__(self, table: Table, *, training: bool = False, file: str = "") -> None:
+        self._table = table
+        self._training = training
+        self._file = file
+        self._depth = 0
+
+    def run(
+        self, graph: ForeignGraph, values: Mapping[str, torch.Tensor], wanted: Iterable[str] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """The values of the graph's outputs, or of the tensors that are `wanted`."""
+        known = dict(values)
+        for node in graph.nodes:
+            self._run_node(graph, node, known)
+        names = list(graph.outputs if wanted is None else wanted)
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise TranslationError(
+                f"{self._file or graph.name}: no node makes {', '.join(map(repr, missing[:5]))}. "
+                "Check the names of outputs and anchors."
+            )
+        return {name: known[name] for name in names}
+
+    def _run_node(self, graph: ForeignGraph, node: ForeignNode, known: dict[str, torch.Tensor]) -> None:
+        missing = [name for name in node.inputs if name and name not in known]
+        if missing:
+            raise TranslationError(
+                f"{self._file or graph.name}: {node.title} reads {missing[0]!r}, which is neither an input nor made by "
+                "a node before it. The file is damaged, or its nodes form a cycle."
+            )
+
+        def run_body(body: ForeignGraph, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            return self._run_body(body, inputs, known)
+
+        inputs = tuple(known[name] if name else None for name in node.inputs)
+        rule = self._table.need(node, self._file)
+        has_bodies = any(isinstance(value, ForeignGraph) for value in node.attributes.values())
+        folds = rule.folds and not has_bodies and not any(value is not None and is_on_ipu(value) for value in inputs)
+        lift_value = None if folds or has_bodies or not is_capturing() else lift
+        site = Site(node, inputs, self._file, run_body, self._training, lift_value)
+        with at_origin(self._describe(node)), on_host() if folds else nullcontext():
+            try:
+                results = _list_results(rule.handler(site))
+            except OpenIpuError:
+                raise
+            except _WRONG_NODES as error:
+                raise TranslationError(
+                    f"{self._file or graph.name}: {node.title} cannot be computed for inputs of "
+                    f"{_describe_inputs(inputs)}: {_first_line(error)}. Check its inputs and attributes."
+                ) from error
+        made = zip(node.outputs, results, strict=False)
+        known.update((name, value) for name, value in made if name and value is not None)
+
+    def _run_body(
+        self, body: ForeignGraph, inputs: Sequence[torch.Tensor], around: Mapping[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        if self._depth >= DEEPEST_BODY:
+            raise TranslationError(
+                f"{self._file or body.name}: graph {body.name!r} lies more than {DEEPEST_BODY} graphs deep. "
+                "Flatten the model."
+            )
+        self._depth += 1
+        try:
+            own = dict(zip(body.inputs, inputs, strict=False))
+            weights = {name: weight.read() for name, weight in body.weights.items()}
+            return list(self.run(body, {**around, **weights, **own}).values())
+        finally:
+            self._depth -= 1
+
+    def _describe(self, node: ForeignNode) -> Origin:
+        line = SourceLine(self._file, node.number, node.name) if self._file else None
+        place = node.place
+        stage = place.stage if place.stage is not None else place.phase
+        return Origin(node.scope or node.name, line, place.ipu or 0, stage or 0, node.notes)
+
+
+def _list_results(results: Results) -> Sequence[torch.Tensor | None]:
+    return (results,) if results is None or isinstance(results, torch.Tensor) else results
+
+
+def _describe_inputs(inputs: Iterable[torch.Tensor | None]) -> str:
+    parts = [
+        "nothing" if value is None else f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        for value in inputs
+    ]
+    return ", ".join(parts) or "no inputs"
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0].rstrip(".") if text else type(error).__name__

@@ -1,0 +1,86 @@
+"""A foreign graph as the module that capture sees.
+
+In: a `ForeignGraph`, its table, and values for inputs that decide shapes. Out: an `nn.Module` whose parameters carry
+the foreign names and whose forward runs the graph. Weights need not be loaded: a plan needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import nn
+
+from openipu.capture import lift
+from openipu.translate.foreign import ForeignGraph
+from openipu.translate.interpret import Interpreter
+from openipu.translate.rules import Table
+
+_LARGEST_STATIC = 1 << 20  # elements of a weight that may be read to decide a shape
+_SMALL_BYTES = 1024  # whole numbers of less are constants of the program: conditions, axes, indices
+
+
+class ForeignModule(nn.Module):
+    """Runs a foreign graph on the tensors of its inputs, in their order."""
+
+    def __init__(
+        self,
+        graph: ForeignGraph,
+        table: Table,
+        *,
+        constants: Mapping[str, torch.Tensor] | None = None,
+        load: bool = True,
+        wanted: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.graph = graph
+        self.table = table
+        self.wanted = tuple(graph.outputs if wanted is None else wanted)
+        self.input_names = tuple(name for name in graph.inputs if name not in (constants or {}))
+        static = find_static_names(graph, table)
+        self._fixed: dict[str, torch.Tensor] = dict(constants or {})
+        for name, weight in graph.weights.items():
+            if name in self._fixed:
+                continue
+            floating = weight.dtype.is_floating_point or weight.dtype.is_complex
+            small = not floating and weight.elements * weight.dtype.itemsize < _SMALL_BYTES
+            if small or (name in static and weight.elements <= _LARGEST_STATIC):
+                self._fixed[name] = weight.read()
+                continue
+            value = weight.read() if load else torch.empty(weight.shape, dtype=weight.dtype, device="meta")
+            if floating:
+                self._parameters[name] = nn.Parameter(value)
+            else:
+                self._buffers[name] = value
+
+    def forward(self, *inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The wanted tensors by name."""
+        held = (*self._parameters.items(), *self._buffers.items())
+        own = {name: value for name, value in held if value is not None}
+        values = {**self._fixed, **own, **dict(zip(self.input_names, inputs, strict=True))}
+        interpreter = Interpreter(self.table, training=self.training, file=self.graph.file)
+        results = interpreter.run(self.graph, values, self.wanted)
+        return {name: lift(value) for name, value in results.items()}
+
+
+def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:
+    """Tensors whose values decide the graph: read where a rule needs a value, or on the way there."""
+    nodes = list(graph.list_nodes())
+    maker = {name: node for node in nodes for name in node.outputs if name}
+    found: set[str] = set()
+    waiting: list[str] = []
+    for node in nodes:
+        rule = table.find(node)
+        static = () if rule is None else rule.static
+        waiting.extend(node.inputs[place] for place in static if place < len(node.inputs) and node.inputs[place])
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        made_by = maker.get(name)
+        if made_by is not None and made_by.op not in ("Shape", "Size"):  # they need a shape, which is known
+            waiting.extend(source for source in made_by.inputs if source)
+            for body in made_by.attributes.values():
+                waiting.extend(body.outputs if isinstance(body, ForeignGraph) else ())
+    return found

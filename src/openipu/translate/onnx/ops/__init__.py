@@ -1,0 +1,1 @@
+"""ONNX ops by family."""

@@ -27,7 +27,7 @@ class CompiledProgram:
     cycles_by_kind: tuple[tuple[str, float], ...]
     guessed_share: float  # of the cycles of a call
     warnings: tuple[str, ...]
-    profile_directory: Path | None  # where its profile was written, if anywhere
+    report_directory: Path | None  # where the summary is to add a report; None: nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,21 @@ class History:
     """
 
     compiled: Counter[CompiledProgram] = field(default_factory=Counter)  # in the order of their first compilation
+    profiles: dict[CompiledProgram, Path] = field(default_factory=dict)  # where the last profile of each was written
     ops: Counter[OpUse] | None = None  # of all compiled programs; None: nobody wants them, and no detail is planned
 
-    def add(self, plan: Plan, profile_directory: Path | None) -> None:
-        """Write down a program that was compiled, without keeping its plan."""
-        self.compiled[_sum_up(plan, profile_directory)] += 1
+    def add(self, plan: Plan, profile_directory: Path | None, *, reported: bool) -> None:
+        """Write down a program that was compiled, without keeping its plan. Each that is to be reported is an entry."""
+        program = _sum_up(plan, profile_directory if reported else None)
+        self.compiled[program] += 1
+        if profile_directory is not None:
+            self.profiles[program] = profile_directory
         if self.ops is not None:
             for op in plan.ops:
                 self.ops[OpUse(op.op, op.line.file, op.line.line) if op.line else OpUse(op.op)] += 1
 
 
-def _sum_up(plan: Plan, profile_directory: Path | None) -> CompiledProgram:
+def _sum_up(plan: Plan, report_directory: Path | None) -> CompiledProgram:
     cycles = plan.cycles_by_kind
     whole = sum(cycles.values()) if plan.ipus > 1 else plan.timing.call_cycles
     return CompiledProgram(
@@ -69,7 +73,7 @@ def _sum_up(plan: Plan, profile_directory: Path | None) -> CompiledProgram:
         cycles_by_kind=tuple(cycles.items()),
         guessed_share=plan.timing.guessed_cycles / whole if whole else 0.0,
         warnings=plan.warnings,
-        profile_directory=profile_directory,
+        report_directory=report_directory,
     )
 
 

@@ -136,12 +136,12 @@ def test_equal_programs_are_one_entry_with_a_count_and_others_entries_of_their_o
     wider.compile(torch.ones(4, 8))
     own = History()
     for plan in (executor._compiled.plan, wider._compiled.plan, executor._compiled.plan):
-        own.add(plan, tmp_path)
+        own.add(plan, tmp_path, reported=False)
     assert list(own.compiled.values()) == [2, 1]
     reported = History()
-    reported.add(executor._compiled.plan, tmp_path / "a")
-    reported.add(executor._compiled.plan, tmp_path / "b")
-    assert [program.profile_directory for program in reported.compiled] == [tmp_path / "a", tmp_path / "b"]
+    reported.add(executor._compiled.plan, tmp_path / "a", reported=True)
+    reported.add(executor._compiled.plan, tmp_path / "b", reported=True)
+    assert [program.report_directory for program in reported.compiled] == [tmp_path / "a", tmp_path / "b"]
 
 
 def test_code_that_was_generated_is_not_kept_by_the_search_for_a_users_line():

@@ -14,7 +14,6 @@ from rich.markup import escape
 from openipu.cli.terminal import open_console, shorten_place
 from openipu.errors import OpenIpuError
 from openipu.history import CompiledProgram, History
-from openipu.overrides import read_overrides
 from openipu.report import read_profile, write_html
 from openipu.report.summary import KIND_ORDER
 from openipu.report.units import format_bytes, format_bytes_of, format_cycles, format_rate, format_seconds, format_share
@@ -35,9 +34,9 @@ def close_run(history: History, *, quiet: bool, failed: bool) -> None:
         console.print(f"openipu: the script compiled no IPU program, so there is nothing to report.{hint}")
     for compiled, count in history.compiled.items():
         try:
-            report = _write_report(compiled, history)
+            report = _write_report(compiled)
             if not quiet:
-                _print_program(console, compiled, count, report)
+                _print_program(console, compiled, count, report, history.profiles.get(compiled))
         except OpenIpuError as error:
             console.print(f"openipu: no report of {escape(compiled.name)}: {escape(str(error))}", soft_wrap=True)
 
@@ -68,15 +67,17 @@ def close_trace(directory: Path, started: float, *, quiet: bool) -> None:
         console.print(f"  trace: {escape(_shorten(page))}", soft_wrap=True)
 
 
-def _write_report(compiled: CompiledProgram, history: History) -> Path | None:
+def _write_report(compiled: CompiledProgram) -> Path | None:
     """A front end may have asked for a profile of its own; the HTML is for those who used --profile."""
-    if read_overrides().profile_root is None or compiled.profile_directory is None:
+    if compiled.report_directory is None:
         return None
-    profile = read_profile(compiled.profile_directory)  # as it was written when the program was compiled
-    return write_html(profile, compiled.profile_directory / REPORT_NAME)
+    profile = read_profile(compiled.report_directory)  # as it was written when the program was compiled
+    return write_html(profile, compiled.report_directory / REPORT_NAME)
 
 
-def _print_program(console: Console, program: CompiledProgram, count: int, report: Path | None) -> None:
+def _print_program(
+    console: Console, program: CompiledProgram, count: int, report: Path | None, profile: Path | None
+) -> None:
     fit, timing = program.fit, program.timing
     again = f", compiled {count:,} times" if count > 1 else ""
     console.print(
@@ -108,10 +109,8 @@ def _print_program(console: Console, program: CompiledProgram, count: int, repor
         console.print(f"  [yellow]{escape(warning)}[/]", soft_wrap=True)
     if report is not None:
         console.print(f"  report: {escape(_shorten(report))}", soft_wrap=True)
-    elif program.profile_directory is not None:
-        console.print(
-            f"  profile: openipu report {escape(_shorten(program.profile_directory))} shows it", soft_wrap=True
-        )
+    elif profile is not None:
+        console.print(f"  profile: openipu report {escape(_shorten(profile))} shows it", soft_wrap=True)
 
 
 def _shorten(path: Path) -> str:

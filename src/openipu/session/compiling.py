@@ -218,7 +218,7 @@ def _compile(
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
-    history.add(plan, directory)
+    history.add(plan, directory, reported=read_overrides().profile_root is not None)
     log_compilation(program, plan)
     if not plan.fit.fits:
         advice = front_end.advise(program, plan) if front_end.advise is not None else ""
@@ -246,7 +246,7 @@ def _choose_directory(name: str) -> Path | None:
         return None
     own = threading.get_ident()
     with _naming:
-        taken = {compiled.profile_directory for compiled in history.compiled}
+        taken = {compiled.report_directory for compiled in history.compiled}
         taken |= {directory for directory, thread in _named.items() if thread != own}
         directory, number = root / name, 1
         while directory in taken:

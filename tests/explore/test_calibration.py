@@ -13,7 +13,7 @@ from openipu.machine import list_targets
 from openipu.validation.figures import FigureRow
 from openipu.validation.figures.topics import DENSE_MATMUL
 
-SCRIPT = Path(__file__).parents[2] / "explore" / "calibrate.py"
+SCRIPT = Path(__file__).parents[2] / "tools" / "calibrate.py"
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from openipu.store.keys import digest_sources
 
 SOURCES = Path(openipu.__file__).parent
 # What the compiling process imports beside the folders that are digested: none of it decides what a graph computes.
-_BESIDE = {"engine_options", "errors", "log_levels", "store", "trace"}
+_BESIDE = {"environment", "errors", "files", "heartbeat", "store", "trace"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import fx, nn
 
-from openipu.capture.functional.functionalise import finish_graph, make_functional, rewriting
+from openipu.capture.functional import rewriting
+from openipu.capture.functional.functionalise import finish_graph, make_functional
 from openipu.capture.record.recorder import Recorder
 from openipu.graph import Note, OutputKind
 

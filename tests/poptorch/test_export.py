@@ -136,7 +136,7 @@ def captures(monkeypatch):
         captured.append(kwargs["name"])
         return capture_program(*args, **kwargs)
 
-    monkeypatch.setattr(session, "capture_program", count)
+    monkeypatch.setattr(session.compiling, "capture_program", count)
     return captured
 
 
@@ -277,7 +277,7 @@ def test_a_file_works_in_another_process_in_another_directory(tmp_path):
         "if sys.argv[1] == 'write':\n"
         "    model.compileAndExport('model.poptorch', torch.ones(2))\n"
         "else:\n"
-        "    session.capture_program = None\n"
+        "    session.compiling.capture_program = None\n"
         "    print(poptorch.load('model.poptorch')(torch.ones(2)).tolist())\n"
     )
     for action, folder in (("write", "first"), ("read", "second")):

@@ -11,7 +11,7 @@ from torch import nn
 from openipu.errors import InputError
 from openipu.graph import OutputKind, RunOptions, Tier
 from openipu.run import Executable
-from openipu.run.engines.engine import compile_choice, tiers
+from openipu.run.engines import compile_choice, tiers
 from openipu.run.native import NativeBuild, NotCompiledError, process
 from openipu.store import open_store
 

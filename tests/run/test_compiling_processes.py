@@ -16,7 +16,7 @@ from torch import nn
 
 from openipu.graph import RunOptions, Tier
 from openipu.numerics import Overflow
-from openipu.run.engines.engine import compile_choice
+from openipu.run.engines import compile_choice
 from openipu.run.native import NativeBuild
 from openipu.run.native.process import Priority, lower_priority, read_priority
 from openipu.run.native.rounding_kernel import write_job

@@ -13,8 +13,8 @@ from openipu.graph import InputKind, RunOptions
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.passes import packed_weights
 from openipu.run.passes.packed_weights import PackedProduct, pack_weights
-from openipu.run.passes.simplify import packed_weights
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
 aten = torch.ops.aten

@@ -14,8 +14,8 @@ from openipu.capture import capture_program, describe_optimizer, mark_loss
 from openipu.graph import RECURRENT_OPS, InputKind, OutputKind, Program
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
+from openipu.run.passes import onednn_recurrent as recurrent
 from openipu.run.passes.onednn_recurrent import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, use_onednn
-from openipu.run.passes.simplify import onednn_recurrent as recurrent
 
 STEPS, BATCH, FEATURES, HIDDEN = 6, 3, 5, 8
 

@@ -26,7 +26,7 @@ demo: $(DEMO_READY) ## train a digit classifier as an IPU program and write a re
 	@echo "Open the report of each program in a browser:"
 	@ls demo-report/*/report.html
 
-check: $(READY) lint ## lint, types, layers and the quick tests: two minutes once set up
+check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
 test: $(READY) lint ## lint, types, layers and all tests

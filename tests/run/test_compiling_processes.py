@@ -116,8 +116,10 @@ def list_scratch(cache):
 
 
 def read_autogroup(pid):
+    """None where the kernel has no such groups, or has put the process into none: the file is empty then."""
     path = Path(f"/proc/{pid}/autogroup")
-    return path.read_text().split()[0] if path.exists() else None
+    words = path.read_text().split() if path.exists() else []
+    return words[0] if words else None
 
 
 def assert_keeps_out_of_the_way(pid, group):

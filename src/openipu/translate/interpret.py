@@ -17,7 +17,7 @@ from openipu.errors import OpenIpuError, TranslationError
 from openipu.graph import SourceLine
 from openipu.translate.foreign import ForeignGraph, ForeignNode
 from openipu.translate.rules import Results, Table
-from openipu.translate.site import Site
+from openipu.translate.site import Site, Variables
 
 DEEPEST_BODY = 32  # graphs inside graphs
 # What torch and Python raise for inputs and attributes that do not go together, such as a file may hold.
@@ -29,10 +29,20 @@ _WRONG_NODES = (
 class Interpreter:
     """One run over a graph and the graphs inside it."""
 
-    def __init__(self, table: Table, *, training: bool = False, file: str = "") -> None:
+    def __init__(
+        self,
+        table: Table,
+        *,
+        training: bool = False,
+        file: str = "",
+        variables: Variables | None = None,
+        replicas: int = 1,
+    ) -> None:
         self._table = table
         self._training = training
         self._file = file
+        self._replicas = replicas
+        self._variables = Variables() if variables is None else variables
         self._depth = 0
 
     def run(
@@ -67,7 +77,7 @@ class Interpreter:
         has_bodies = any(isinstance(value, ForeignGraph) for value in node.attributes.values())
         folds = rule.folds and not has_bodies and not any(value is not None and is_on_ipu(value) for value in inputs)
         lift_value = None if folds or has_bodies or not is_capturing() else lift
-        site = Site(node, inputs, self._file, run_body, self._training, lift_value)
+        site = Site(node, inputs, self._file, run_body, self._training, lift_value, self._variables, self._replicas)
         with at_origin(self._describe(node)), on_host() if folds else nullcontext():
             try:
                 results = _list_results(rule.handler(site))

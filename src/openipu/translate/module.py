@@ -15,6 +15,7 @@ from openipu.capture import lift
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.interpret import Interpreter
 from openipu.translate.rules import Table
+from openipu.translate.site import Variables
 
 _LARGEST_STATIC = 1 << 20  # elements of a weight that may be read to decide a shape
 _SMALL_BYTES = 1024  # whole numbers of less are constants of the program: conditions, axes, indices
@@ -31,24 +32,27 @@ class ForeignModule(nn.Module):
         constants: Mapping[str, torch.Tensor] | None = None,
         load: bool = True,
         wanted: Sequence[str] | None = None,
+        replicas: int = 1,
     ) -> None:
         super().__init__()
         self.graph = graph
         self.table = table
         self.wanted = tuple(graph.outputs if wanted is None else wanted)
         self.input_names = tuple(name for name in graph.inputs if name not in (constants or {}))
+        self.replicas = replicas
         static = find_static_names(graph, table)
+        written = find_written_names(graph, table)
         self._fixed: dict[str, torch.Tensor] = dict(constants or {})
         for name, weight in graph.weights.items():
             if name in self._fixed:
                 continue
             floating = weight.dtype.is_floating_point or weight.dtype.is_complex
             small = not floating and weight.elements * weight.dtype.itemsize < _SMALL_BYTES
-            if small or (name in static and weight.elements <= _LARGEST_STATIC):
+            if name not in written and (small or (name in static and weight.elements <= _LARGEST_STATIC)):
                 self._fixed[name] = weight.read()
                 continue
             value = weight.read() if load else torch.empty(weight.shape, dtype=weight.dtype, device="meta")
-            if floating:
+            if floating and name not in written:
                 self._parameters[name] = nn.Parameter(value)
             else:
                 self._buffers[name] = value
@@ -58,9 +62,33 @@ class ForeignModule(nn.Module):
         held = (*self._parameters.items(), *self._buffers.items())
         own = {name: value for name, value in held if value is not None}
         values = {**self._fixed, **own, **dict(zip(self.input_names, inputs, strict=True))}
-        interpreter = Interpreter(self.table, training=self.training, file=self.graph.file)
+        variables = Variables({name: value for name, value in self._buffers.items() if value is not None})
+        interpreter = Interpreter(
+            self.table,
+            training=self.training,
+            file=self.graph.file,
+            variables=variables,
+            replicas=self.replicas,
+        )
         results = interpreter.run(self.graph, values, self.wanted)
+        with torch.no_grad():
+            for name, value in variables.written.items():
+                own[name].copy_(lift(value.detach()))
         return {name: lift(value) for name, value in results.items()}
+
+
+def find_written_names(graph: ForeignGraph, table: Table) -> set[str]:
+    """Weights that a run changes: they are buffers, and no optimizer trains them."""
+    found: set[str] = set()
+    for node in graph.nodes:
+        rule = table.find(node)
+        places = () if rule is None else rule.writes
+        found.update(node.inputs[place] for place in places if place < len(node.inputs))
+        for body in node.attributes.values():
+            if isinstance(body, ForeignGraph):
+                outside = dict(zip(body.inputs, node.inputs, strict=False))
+                found.update(outside.get(name, name) for name in find_written_names(body, table))
+    return found
 
 
 def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:

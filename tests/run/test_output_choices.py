@@ -50,8 +50,10 @@ class Rows(nn.Module):
         return nn.functional.mse_loss(scaled, torch.zeros_like(x)), x * 1, x * 1, x * 1, x * 1
 
 
-@pytest.mark.parametrize("tier", [Tier.INSTANT, pytest.param(Tier.COMPILED, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("folding", [True, False])
+@pytest.mark.parametrize(
+    ("folding", "tier"),
+    [(True, Tier.INSTANT), (False, Tier.INSTANT), pytest.param(True, Tier.COMPILED, marks=pytest.mark.slow)],
+)
 def test_in_training_every_nth_counts_accumulation_steps_too(start_training, folding, tier):
     if tier is Tier.COMPILED and shutil.which("g++") is None:
         pytest.skip("needs a C++ compiler")
@@ -74,7 +76,7 @@ def test_in_training_every_nth_counts_accumulation_steps_too(start_training, fol
 
 
 def test_a_micro_batch_is_stored_where_any_output_wants_it(build_program):
-    choices = tuple(OutputChoice(leaf, FINAL) for leaf in (0, 1, 2, 4)) + (OutputChoice(3, EVERY_N, 2),)
+    choices = (*(OutputChoice(leaf, FINAL) for leaf in (0, 1, 2, 4)), OutputChoice(3, EVERY_N, 2))
     result = run_inference(build_program, 4, device_iterations=4, output_choices=choices)
     assert [entry.stored for entry in result.times] == [False, True, False, True]
 

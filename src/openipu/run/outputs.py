@@ -56,9 +56,7 @@ class OutputCollector:
         """`scalar`: which of the outputs are 0-dim in one micro-batch."""
         self._options = options
         self._tree = tree
-        self._slots = [
-            _make_slot(options, entry.index, single) for entry, single in zip(outputs, scalar, strict=True)
-        ]
+        self._slots = [_make_slot(options, entry.index, single) for entry, single in zip(outputs, scalar, strict=True)]
         self._uniform = not options.output_choices
 
     def take(self, position: int, fold: int, tensors: Sequence[torch.Tensor]) -> list[bool]:

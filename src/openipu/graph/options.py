@@ -214,7 +214,9 @@ class RunOptions:
 
         leaves = [choice.leaf for choice in self.output_choices]
         if len(set(leaves)) != len(leaves):
-            raise OptionError(f"An output has more than one mode: {sorted(leaves)} are the outputs that were given one.")
+            raise OptionError(
+                f"An output has more than one mode: {sorted(leaves)} are the outputs that were given one."
+            )
 
     def choice_of(self, leaf: int) -> OutputChoice | None:
         """The mode of an output's own, if it has one."""

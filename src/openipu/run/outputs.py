@@ -38,12 +38,13 @@ def check_choices(program: Program, options: RunOptions) -> None:
     for choice in options.output_choices:
         if choice.leaf not in leaves:
             raise OptionError(
-                f"{program.name} has no output {choice.leaf} that could have a mode of its own; it has {sorted(leaves)}."
+                f"{program.name} has no output {choice.leaf} that could have a mode of its own; "
+                f"it has {sorted(leaves)}."
             )
         if choice.mode is OutputMode.EVERY_N and choice.period > batches:
             raise OptionError(
-                f"Output {choice.leaf} of {program.name} would come back every {choice.period} micro-batches, but a call "
-                f"has {batches} for each replica: choose a period of at most {batches}."
+                f"Output {choice.leaf} of {program.name} would come back every {choice.period} micro-batches, but a "
+                f"call has {batches} for each replica: choose a period of at most {batches}."
             )
 
 

@@ -80,7 +80,7 @@ class Interpreter:
         site = Site(node, inputs, self._file, run_body, self._training, lift_value, self._variables, self._replicas)
         with at_origin(self._describe(node)), on_host() if folds else nullcontext():
             try:
-                results = _list_results(rule.handler(site))
+                results = _part(_list_results(rule.handler(site)), site.inputs)
             except OpenIpuError:
                 raise
             except _WRONG_NODES as error:
@@ -116,6 +116,12 @@ class Interpreter:
 
 def _list_results(results: Results) -> Sequence[torch.Tensor | None]:
     return (results,) if results is None or isinstance(results, torch.Tensor) else results
+
+
+def _part(results: Sequence[torch.Tensor | None], inputs: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    """Results that are tensors of their own where gradients flow: those of an input and of its copy differ."""
+    passed = {id(value) for value in inputs if value is not None and value.requires_grad}
+    return [value.view_as(value) if value is not None and id(value) in passed else value for value in results]
 
 
 def _describe_inputs(inputs: Iterable[torch.Tensor | None]) -> str:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from openipu.capture import Traced, is_capturing, lift
-from openipu.translate.foreign import ForeignGraph
+from openipu.translate.foreign import ForeignGraph, Weight
 from openipu.translate.interpret import Interpreter
 from openipu.translate.rules import Table
 from openipu.translate.site import Variables
@@ -58,7 +58,9 @@ class ForeignModule(nn.Module):
         self.replicas = replicas
         static = find_static_names(graph, table)
         self._fixed: dict[str, torch.Tensor] = dict(constants or {})
-        for name, weight in graph.weights.items():
+        names = _name_weights(graph)
+        self._inner = {id(weight): name for name, weight in names.items() if graph.weights.get(name) is not weight}
+        for name, weight in names.items():
             if name in self._fixed:
                 continue
             floating = weight.dtype.is_floating_point or weight.dtype.is_complex
@@ -90,6 +92,7 @@ class ForeignModule(nn.Module):
             file=self.graph.file,
             variables=variables,
             replicas=self.replicas,
+            inner={weight: values[name] for weight, name in self._inner.items()},
         )
         results = interpreter.run(self.graph, values, dict.fromkeys(names))
         written = {**variables.written, **{name: results[tensor] for name, tensor in goal.written.items()}}
@@ -115,6 +118,21 @@ class ForeignModule(nn.Module):
         return kept
 
 
+def _name_weights(graph: ForeignGraph) -> dict[str, Weight]:
+    """All weights by name. Those of the graphs inside are trained too; of two with one name the outer keeps it."""
+    found = dict(graph.weights)
+    taken = {*found, *graph.inputs}
+    for body in graph.list_bodies():
+        for name, weight in body.weights.items():
+            chosen, number = name, 0
+            while chosen in taken:
+                number += 1
+                chosen = f"{body.name}/{name}" if number == 1 else f"{body.name}/{name}/{number - 1}"
+            found[chosen] = weight
+            taken.add(chosen)
+    return found
+
+
 def _let_gradients_in(value: torch.Tensor) -> torch.Tensor:
     floating = value.dtype.is_floating_point
     return value.detach().requires_grad_() if floating and torch.is_grad_enabled() else value
@@ -127,10 +145,9 @@ def find_written_names(graph: ForeignGraph, table: Table) -> set[str]:
         rule = table.find(node)
         places = () if rule is None else rule.writes
         found.update(node.inputs[place] for place in places if place < len(node.inputs))
-        for body in node.attributes.values():
-            if isinstance(body, ForeignGraph):
-                outside = dict(zip(body.inputs, node.inputs, strict=False))
-                found.update(outside.get(name, name) for name in find_written_names(body, table))
+        for body in node.bodies:
+            outside = dict(zip(body.inputs, node.inputs, strict=False))
+            found.update(outside.get(name, name) for name in find_written_names(body, table))
     return found
 
 
@@ -152,6 +169,5 @@ def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:
         made_by = maker.get(name)
         if made_by is not None and made_by.op not in ("Shape", "Size"):  # they need a shape, which is known
             waiting.extend(source for source in made_by.inputs if source)
-            for body in made_by.attributes.values():
-                waiting.extend(body.outputs if isinstance(body, ForeignGraph) else ())
+            waiting.extend(name for body in made_by.bodies for name in body.outputs)
     return found

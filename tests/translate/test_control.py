@@ -240,7 +240,7 @@ def test_a_loop_that_ends_by_data_is_trained_up_to_its_last_pass() -> None:
         y = batch["x"]
         for _ in range(8):
             y = y * weight
-            if float(y.sum()) >= 20:
+            if y.sum().item() >= 20:
                 break
         (y * y).mean().backward()
         assert abs(loss - (y * y).mean().item()) < 1e-3 * max(1.0, loss)

@@ -37,7 +37,7 @@ def activate() -> None:
     executor = paddle.base.executor.Executor
     executor.run = compiled_program.extend_run(executor.run)
     _extend_devices(paddle, place)
-    if not paddle.framework.in_pir_mode() and not os.environ.get(PIR_VARIABLE, "1") not in ("0", "False", "false"):
+    if not paddle.get_flags([PIR_VARIABLE])[PIR_VARIABLE]:
         from openipu_paddle import legacy_api
 
         legacy_api.install(paddle)

@@ -101,7 +101,9 @@ def extend_run(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def run_compiled(compiled: IpuProgram, program: Any, feed: Any, fetch_list: Any, *, return_numpy: bool = True) -> list[Any]:
+def run_compiled(
+    compiled: IpuProgram, program: Any, feed: Any, fetch_list: Any, *, return_numpy: bool = True
+) -> list[Any]:
     """One run of a compiled program, with the learning rate that its scheduler has now."""
     if isinstance(feed, list | tuple):
         if len(feed) != 1:
@@ -136,6 +138,8 @@ def _follow_schedule(compiled: IpuProgram, program: Any) -> None:
 def _to_tensor(array: np.ndarray[Any, Any]) -> Any:
     import paddle
 
-    tensor = paddle.base.core.DenseTensor() if hasattr(paddle.base.core, "DenseTensor") else paddle.base.core.LoDTensor()
+    tensor = (
+        paddle.base.core.DenseTensor() if hasattr(paddle.base.core, "DenseTensor") else paddle.base.core.LoDTensor()
+    )
     tensor.set(array, paddle.CPUPlace())
     return tensor

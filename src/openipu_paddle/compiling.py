@@ -1,7 +1,7 @@
 """A program of Paddle -> a compiled program of openipu.
 
-In: the program in memory, what is fed and fetched, a strategy, a scope with weights. Out: an `IpuProgram`, which runs it.
-Where a size is still open, compilation waits for the first feed.
+In: the program in memory, what is fed and fetched, a strategy, a scope with weights. Out: a compiled program and the
+module that it was captured from. Where a size is still open, compilation waits for the first feed.
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ def _describe_weight(prepared: Prepared, scope: Any, name: str) -> torch.Tensor:
     held = find_tensor(scope, name)
     if held is not None:
         value = read_variable(scope, name)
-        return value if not value.dtype.is_floating_point else torch.empty(value.shape, dtype=value.dtype, device="meta")
+        return (
+            value if not value.dtype.is_floating_point else torch.empty(value.shape, dtype=value.dtype, device="meta")
+        )
     variable = prepared.program.main.variables[name]
     if variable.dtype is None or any(size < 0 for size in variable.shape):
         read_variable(scope, name)
@@ -154,7 +156,7 @@ def find_shapes(
             shape = [given[place] if extent is None else extent for place, extent in enumerate(shape)]
         if not all(isinstance(extent, int) for extent in shape):
             raise OptionError(
-                f"The shape of {name!r} is {list(declared)}, and on an IPU every size is known when a program is compiled."
+                f"The shape of {name!r} is {list(declared)}, and on an IPU every size is known when it is compiled."
             )
         found[name] = tuple(int(extent) for extent in shape if extent is not None)
     return found
@@ -172,4 +174,3 @@ def _find_profile(strategy: IpuStrategy) -> Path | None:
     engine = strategy._ipu_strategy["engine_options"]
     wanted = any(str(engine.get(f"autoReport.{name}", "")).lower() == "true" for name in ("all", "outputGraphProfile"))
     return Path(str(engine.get("autoReport.directory", "."))) if wanted else None
-

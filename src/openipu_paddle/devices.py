@@ -28,8 +28,8 @@ def reserve_ipus(count: int, program: str = "") -> None:
     wanted = 1 << (count - 1).bit_length()
     if not pod.open and wanted > pod.partition.ipus:
         raise OptionError(
-            f"num_ipus is {count}, for which {wanted} IPUs are taken, and the partition has {pod.partition.ipus}: lower "
-            "num_ipus of set_graph_config, or set up a larger pod."
+            f"num_ipus is {count}, for which {wanted} IPUs are taken, and the partition has {pod.partition.ipus}: "
+            "lower num_ipus of set_graph_config, or set up a larger pod."
         )
     lease = pod.attach(wanted, None, program=program, installed=None if pod.open else pod.partition.ipus)
     if lease is None:

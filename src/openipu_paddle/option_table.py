@@ -1,6 +1,6 @@
 """Every option of `IpuStrategy`, by its type, with its default and what becomes of it here.
 
-In: nothing. Out: `OPTIONS`. An option either acts ("acts: …") or says why an IPU's results would be the same without it.
+In: nothing. Out: `OPTIONS`. An option either acts ("acts: …") or says why results would be the same without it.
 """
 
 from __future__ import annotations

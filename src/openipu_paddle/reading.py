@@ -33,9 +33,7 @@ def is_pir(program: Any) -> bool:
 def read_program(program: Any, fetches: Sequence[Any] = ()) -> ReadProgram:
     """The translator's form of a program."""
     if is_pir(program):
-        from openipu_paddle.reading_pir import read_pir_program
-
-        return read_pir_program(program, fetches)
+        raise InputError("The program is in Paddle's new form: set FLAGS_enable_pir_api=0 before Paddle is imported.")
     program.desc.flush()
     return ReadProgram(read_legacy(program.desc.serialize_to_string()))
 

@@ -121,6 +121,6 @@ def _check(store: OptionStore, shape: Shape) -> None:
             raise OptionError(f"The option {name!r} must be at least 1, not {store[name]}.")
     if store["num_ipus"] % shape.replicas:
         raise OptionError(
-            f"num_ipus ({store['num_ipus']}) counts the IPUs of all replicas, and {shape.replicas} replicas cannot share "
-            f"them evenly: set num_ipus to a multiple of replicated_graph_count."
+            f"num_ipus ({store['num_ipus']}) counts the IPUs of all replicas, and {shape.replicas} replicas cannot "
+            f"share them evenly: set num_ipus to a multiple of replicated_graph_count."
         )

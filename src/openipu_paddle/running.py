@@ -1,7 +1,7 @@
 """A compiled program as `Executor.run` sees it: feeds in, fetches out, weights on the device in between.
 
 In: a `Prepared` program, its strategy and scope, then feeds. Out: arrays in the shapes that Paddle's IPU backend gives
-them. Weights and optimizer state come from the scope before the first run, and go back when `weights_to_host` is called.
+them. Weights and optimizer state come from the scope before the first run, and go back with `weights_to_host`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class IpuProgram:
         inputs = self._read_feeds(feed)
         if self.compiled is None:
             count = read_shape(self.strategy._ipu_strategy).micro_batches
-            fed = {name: (value.shape[0] // count, *value.shape[1:]) if value.dim() else () for name, value in inputs.items()}
+            fed = {
+                name: (value.shape[0] // count, *value.shape[1:]) if value.dim() else ()
+                for name, value in inputs.items()
+            }
             self.compile(find_shapes(self.prepared, self.strategy, fed))
         if self._skips_runs():
             return []

@@ -27,8 +27,8 @@ def read_variable(scope: Any, name: str) -> torch.Tensor:
     tensor = find_tensor(scope, name)
     if tensor is None:
         raise InputError(
-            f"The variable {name!r} has no value in the scope. Run the start-up program before the compiled one, or load "
-            "the weights, and do so in the same scope."
+            f"The variable {name!r} has no value in the scope. Run the start-up program before the compiled one, or "
+            "load the weights, and do so in the same scope."
         )
     return to_torch(np.array(tensor), str(tensor._dtype()))
 

@@ -1,8 +1,8 @@
 """The optimizer of a program, from the ops that update its weights.
 
-In: the update ops of a `Slice`. Out: one `OptimizerDescription`: kind, groups of parameters that are updated alike, where
-learning rates and states lie, limits of gradients. Clipping by global norm and L2 decay are recognised from the ops that
-Paddle writes for them; anything else that changes a gradient is refused by name.
+In: the update ops of a `Slice`. Out: one `OptimizerDescription`: kind, groups of parameters that are updated alike,
+where learning rates and states lie, limits of gradients. Clipping by global norm and L2 decay are recognised from the
+ops that Paddle writes for them; anything else that changes a gradient is refused by name.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class _Reader:
         if kind == "elementwise_div" and "bounded" in kinds and "constant" in kinds:
             return _Value("factor", max(numbers))
         raise TranslationError(
-            f"op {op.number} ({kind}) changes {names[0] if names else 'a gradient'!r} before the update, in a way that an "
-            "IPU's optimizer does not: use paddle.nn.ClipGradByGlobalNorm to limit gradients and L2Decay to decay weights."
+            f"op {op.number} ({kind}) changes {names[0] if names else 'a gradient'!r} before the update, in a way that "
+            "an IPU's optimizer does not: limit gradients by paddle.nn.ClipGradByGlobalNorm, decay weights by L2Decay."
         )
 
 
@@ -146,9 +146,9 @@ def describe_updates(ops: Sequence[PaddleOp], schedules: Sequence[PaddleOp] = ()
     """The optimizer that some update ops are."""
     updates = [op for op in ops if op.type in _KINDS]
     if not updates:
-        found = sorted({op.type for op in ops})
+        others = sorted({op.type for op in ops})
         raise TranslationError(
-            f"The program has no optimizer that an IPU knows{' among ' + ', '.join(found) if found else ''}. Known are: "
+            f"The program has no optimizer that an IPU knows{' among ' + ', '.join(others) if others else ''}. Known: "
             f"{', '.join(sorted(_KINDS))}. Call optimizer.minimize(loss) before the program is compiled."
         )
     types = sorted({op.type for op in updates})

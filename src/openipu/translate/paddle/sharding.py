@@ -31,7 +31,7 @@ def check_places(ops: Sequence[PaddleOp], ipus: int, file: str = "") -> None:
         if not isinstance(index, int) or index >= ipus:
             made = next(iter(op.list_outputs()), op.type)
             raise OptionError(
-                f"{file + ': ' if file else ''}op {op.number} ({op.type}, which makes {made!r}) is to run on IPU {index}, "
-                f"and a replica of the program has {ipus}: raise num_ipus of set_graph_config, or lower the index of "
-                "ipu_shard_guard."
+                f"{file + ': ' if file else ''}op {op.number} ({op.type}, which makes {made!r}) is to run on IPU "
+                f"{index}, and a replica of the program has {ipus}: raise num_ipus of set_graph_config, or lower the "
+                "index of ipu_shard_guard."
             )

@@ -74,9 +74,9 @@ def read_pads(call: Call, sizes: list[int], kernel: list[int], strides: list[int
         return find_same_pads(sizes, kernel, strides, [1] * rank if dilations is None else dilations, lower=False)
     if len(pads) == rank:
         return [*pads, *pads]
-    if len(pads) == 2 * rank:
-        return [*pads[0::2], *pads[1::2]]
-    call.fail(f"has {len(pads)} pads for {rank} dimensions")
+    if len(pads) != 2 * rank:
+        call.fail(f"has {len(pads)} pads for {rank} dimensions")
+    return [*pads[0::2], *pads[1::2]]
 
 
 def is_channel_last(call: Call) -> bool:

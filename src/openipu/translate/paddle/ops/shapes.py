@@ -163,7 +163,14 @@ def expand_as(call: Call) -> Answer:
 
 @translates("broadcast_tensors")
 def broadcast(call: Call) -> Answer:
-    return {"Out": [part.clone() for part in torch.broadcast_tensors(*call.tensors("X"))]}
+    return {"Out": [part.clone() for part in _broadcast(call.tensors("X"))]}
+
+
+def _broadcast(parts: list[torch.Tensor]) -> list[torch.Tensor]:
+    rank = max(part.dim() for part in parts)
+    sizes = [[1] * (rank - part.dim()) + list(part.shape) for part in parts]
+    shape = [max(extents) for extents in zip(*sizes, strict=True)]
+    return [part.expand(shape) for part in parts]
 
 
 @translates("meshgrid")

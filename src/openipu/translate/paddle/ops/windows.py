@@ -46,8 +46,9 @@ def _pool(call: Call, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | Non
 
 def _pool_adaptive(x: torch.Tensor, sizes: list[int], largest: bool) -> torch.Tensor:
     if len(sizes) == 2:
-        return F.adaptive_max_pool2d(x, sizes) if largest else F.adaptive_avg_pool2d(x, sizes)
-    return F.adaptive_max_pool3d(x, sizes) if largest else F.adaptive_avg_pool3d(x, sizes)
+        return F.adaptive_max_pool2d(x, sizes) if largest else F.adaptive_avg_pool2d(x, (sizes[0], sizes[1]))
+    whole = (sizes[0], sizes[1], sizes[2])
+    return F.adaptive_max_pool3d(x, whole) if largest else F.adaptive_avg_pool3d(x, whole)
 
 
 _METHODS = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}

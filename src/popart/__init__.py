@@ -101,9 +101,13 @@ _LOADED_WHEN_ASKED = {
         *("syncPatternFromString", "syncPatternToString"),
     ),
     "popart._transformer": ("GraphTransformer",),
+    "popart.optimizers": (
+        *("SGD", "ConstSGD", "Adam", "Adaptive", "ClipNormSettings", "Optimizer", "OptimizerValue"),
+        "OptimizerValueMap",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _LOADED_WHEN_ASKED.items() for name in names}
-_SUBMODULES = ("builder", "session", "tensorinfo")
+_SUBMODULES = ("builder", "optimizers", "session", "tensorinfo")
 _ADVICE = {
     "DotCheck": 'PopART removed it in 2.4. Give option dotChecks a list of words, such as ["Fwd0", "Final"].',
 }

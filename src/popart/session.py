@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from openipu.graph import RunOptions, Tap
+from openipu.graph import OptimizerSpec, RunOptions, Tap
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
@@ -25,13 +25,15 @@ from popart._patterns import Patterns
 from popart._prefixes import GRADIENT
 from popart._session import SyntheticDataMode
 from popart._sessions import reports
-from popart._sessions.model import SessionModel, capture, list_inputs, load
+from popart._sessions.model import SessionModel, SessionModule, capture, list_inputs, load
 from popart._sessions.placement import check_placement, place_nodes
 from popart._sessions.stepping import run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
 from popart._stepio import IStepIO, PyWeightsIO
-from popart._training import ReductionType
+from popart._training import MeanReductionStrategy, ReductionType
+from popart.optimizers import DeviceOptimizer
+from popart.optimizers.base import Factors
 from popart.tensorinfo import TensorInfo
 
 __all__ = ["InferenceSession", "OutOfMemoryException", "TrainingSession"]
@@ -181,7 +183,9 @@ class _Session:
             with translate_errors():
                 self._weights.read_from(compiled.executable)
 
-    copyDeviceWeightsToHost = weightsToHost
+    def copyDeviceWeightsToHost(self) -> None:
+        """Copy weights from the device to the host."""
+        self.weightsToHost()
 
     def readWeights(self, weightsIo: PyWeightsIO) -> None:
         """Fill arrays with the weights that the host has."""
@@ -369,5 +373,72 @@ class TrainingSession(_Session):
         userOptions: SessionOptions | None = None,
         name: str = "training",
     ) -> None:
-        self._optimizer = optimizer
+        self._given_optimizer = optimizer
         super().__init__(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name, str(loss))
+        self._weights.state = self._name_state()
+
+    def _describe_optimizer(self, module: SessionModule) -> OptimizerSpec:
+        options = self._options
+        factors = Factors(
+            accumulates=bool(options.enableGradientAccumulation),
+            accumulation=int(options.accumulationFactor),
+            replicas=self.replicationFactor,
+            mean=options.accumulationAndReplicationReductionType is ReductionType.Mean,
+            divides_last=options.meanAccumulationAndReplicationReductionStrategy is MeanReductionStrategy.Post,
+        )
+        weights = {name: value.dtype for name, value in module._parameters.items() if value is not None}
+        self._optimizer = DeviceOptimizer(
+            self._given_optimizer, weights, factors, bool(options.automaticLossScalingSettings.enabled)
+        )
+        return self._optimizer.spec
+
+    def prepareDevice(self, loadEngine: bool = True) -> None:
+        """Plan and compile the program, and load it."""
+        super().prepareDevice(loadEngine)
+        self._set_values()
+
+    def _set_values(self) -> None:
+        with translate_errors():
+            self._require("prepareDevice").executable.set_hyper_parameters(self._optimizer.hyper_parameters)
+
+    def updateOptimizerFromHost(self, optimizer: Any) -> None:
+        """Take over an optimizer's values: of the same kind, and constants with the same values."""
+        self._optimizer.replace(optimizer)
+        if self._compiled is not None:
+            self._set_values()
+
+    def _name_state(self) -> dict[str, torch.Tensor]:
+        """Optimizer state as it begins, under PopART's names."""
+        slots = self._model.program.state_slots
+        ahead = self._optimizer.make_initial_state(self._weights.values)
+        return {
+            self._optimizer.name_state(slot.key): ahead.get(
+                slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype)
+            )
+            for slot in slots
+        }
+
+    def weightsFromHost(self) -> None:
+        """Copy weights and optimizer state from the host to the device."""
+        super().weightsFromHost()
+        keys = self._optimizer.name_all_state(self._model.program.state_slots)
+        given = {keys[name]: value for name, value in self._weights.state.items() if name in keys}
+        if given:
+            with translate_errors():
+                self._require("weightsFromHost").executable.load_state(given)
+
+    def weightsToHost(self) -> None:
+        """Copy weights and optimizer state from the device to the host."""
+        super().weightsToHost()
+        if self._weights_loaded and not self._options.disableOptimizerStateTensorStreams:
+            executable = self._require("weightsToHost").executable
+            state = executable.state
+            keys = self._optimizer.name_all_state(self._model.program.state_slots)
+            self._weights.state.update({name: state[key] for name, key in keys.items()})
+
+    def _collect_state(self) -> dict[str, torch.Tensor]:
+        shapes = {name: tuple(value.shape) for name, value in self._weights.values.items()}
+        accumulators = (
+            {} if self._options.disableGradAccumulationTensorStreams else self._optimizer.list_accumulators(shapes)
+        )
+        return {**self._weights.state, **accumulators}

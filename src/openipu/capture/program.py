@@ -249,7 +249,7 @@ def _differentiate(
     if scale is not None:
         seed = seed * scale.to(loss.dtype)
     reached = [target for target in targets if target.requires_grad]
-    found = iter(run_backward(loss, seed, reached))
+    found = iter(run_backward([loss], [seed], reached))
     return [next(found) if target.requires_grad else None for target in targets]
 
 

@@ -1,7 +1,7 @@
 """The one IR and the options it is run with."""
 
 from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall, has_effects
-from openipu.graph.optimizer import OptimizerGroup, OptimizerKind, OptimizerSpec
+from openipu.graph.optimizer import ClipGroup, OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
     HOST_ONLY,
     GradientTracking,
@@ -42,6 +42,7 @@ __all__ = [
     "NOTE",
     "RECURRENT_OPS",
     "BranchCall",
+    "ClipGroup",
     "FunctionCall",
     "GradientTracking",
     "Graph",

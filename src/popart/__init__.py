@@ -6,7 +6,7 @@ onnx and torch, which the users of enumerations may not have.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from popart._devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
 from popart._session import (
@@ -51,26 +51,11 @@ from popart._training import (
     WeightDecayMode,
 )
 
-if TYPE_CHECKING:
-    from popart import builder, session, tensorinfo
-    from popart._build.opsets import DebugContext
-    from popart._build.settings import CommGroup, InputSettings, VariableSettings
-    from popart._dataflow import AnchorReturnType, DataFlow, InputShapeInfo
-    from popart._device_manager import DeviceInfo, DeviceManager
-    from popart._exceptions import popart_exception
-    from popart._logging import getLogger
-    from popart._options import SessionOptions
-    from popart._patterns import Patterns
-    from popart._stepio import PyStepIO, PyStepIOCallback, PyWeightsIO
-    from popart.builder import Builder
-    from popart.session import InferenceSession, OutOfMemoryException, TrainingSession
-    from popart.tensorinfo import TensorInfo
-
 __version__ = "3.4.0"  # the version of the interface that these names are of
 
-defaultAiOnnxOpset = 10
-defaultAiOnnxMlOpset = 1
-defaultAiGraphcoreOpset = 1
+defaultAiOnnxOpset = 10  # noqa: N816 (PopART's own names)
+defaultAiOnnxMlOpset = 1  # noqa: N816
+defaultAiGraphcoreOpset = 1  # noqa: N816
 
 _LOADED_WHEN_ASKED = {
     "popart.builder": ("Builder",),
@@ -113,6 +98,10 @@ _ADVICE = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF, *_SUBMODULES})
+
+
 def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
     if module is not None:
@@ -139,43 +128,106 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "SGD",
     "AccumulateOuterFragmentSchedule",
+    "AccumulateOuterFragmentSettings",
+    "Adam",
     "AdamMode",
+    "Adaptive",
     "AdaptiveMode",
+    "AiGraphcoreOpset1",
+    "AnchorReturnType",
     "AnchorReturnTypeId",
+    "AutodiffSettings",
     "AutodiffStitchStrategy",
+    "AutomaticLossScalingSettings",
     "BatchSerializationBatchSchedule",
     "BatchSerializationMethod",
+    "BatchSerializationSettings",
     "BatchSerializationTransformContext",
+    "Builder",
+    "ClipNormSettings",
+    "CommGroup",
     "CommGroupType",
+    "ConstSGD",
+    "DataFlow",
     "DataType",
+    "DebugContext",
     "DeviceConnectionType",
+    "DeviceInfo",
+    "DeviceManager",
     "DeviceSelectionCriterion",
     "DeviceType",
     "ExchangeStrategy",
     "ExecutionPhaseIOSchedule",
     "ExecutionPhaseSchedule",
+    "ExecutionPhaseSettings",
+    "ExperimentalSettings",
     "GradientTensorTrackingMethod",
+    "GraphTransformer",
+    "IStepIO",
+    "InferenceSession",
     "InitType",
+    "InputSettings",
+    "InputShapeInfo",
     "Instrumentation",
     "IrSerializationFormat",
+    "Logger",
     "MeanReductionStrategy",
     "MergeVarUpdateType",
+    "OperatorIdentifier",
+    "Optimizer",
+    "OptimizerValue",
+    "OptimizerValueMap",
+    "OutOfMemoryException",
+    "Patterns",
     "PatternsLevel",
+    "PyStepIO",
+    "PyStepIOCallback",
+    "PyWeightsIO",
     "RecomputationType",
     "RecomputeType",
+    "RecoveryAction",
     "ReductionType",
+    "ReplicatedCollectivesSettings",
     "ReplicatedStreamMode",
     "ReplicatedTensorSharding",
     "SGDAccumulatorAndMomentum",
     "ScatterReduction",
+    "SessionOptions",
     "SubgraphCopyingStrategy",
     "SyncPattern",
     "SyntheticDataMode",
+    "TensorInfo",
+    "TensorLocation",
+    "TensorLocationSettings",
     "TensorRemapType",
     "TensorStorage",
     "TileSet",
+    "TrainingSession",
     "VariableRetrievalMode",
+    "VariableSettings",
     "VirtualGraphMode",
     "WeightDecayMode",
+    "getLogger",
+    "getSupportedOperations",
+    "getSupportedOperationsDefinition",
+    "getTensorInfo",
+    "getUnsupportedOperations",
+    "packageHash",
+    "popart_exception",
+    "popart_internal_exception",
+    "popart_runtime_error",
+    "poplar_application_runtime_error",
+    "poplar_exception",
+    "poplar_recoverable_runtime_error",
+    "poplar_runtime_error",
+    "poplar_system_runtime_error",
+    "poplar_unknown_runtime_error",
+    "poplar_unrecoverable_runtime_error",
+    "poplibs_exception",
+    "syncPatternFromString",
+    "syncPatternToString",
+    "versionNumber",
+    "versionString",
 ]

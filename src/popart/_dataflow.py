@@ -29,9 +29,7 @@ class AnchorReturnType:
             raise TypeError(f"AnchorReturnType does not take {[*given, *kwargs]}.")
         found = _IDS.get(anchorReturnTypeString.upper())
         if found is None:
-            raise popart_exception(
-                f"Invalid anchor return type ID supplied: {anchorReturnTypeString}. Known are All, Final, Sum, EveryN."
-            )
+            raise popart_exception(f"Invalid anchor return type ID supplied: {anchorReturnTypeString}")
         if found is AnchorReturnTypeId.EveryN:
             if period is None:
                 raise popart_exception("Must specify return period with option 'EVERYN'")
@@ -76,6 +74,7 @@ class DataFlow:
         anchorIds: Sequence[str] | None = None,
     ) -> None:
         given = anchorIds if anchorTensors is None else anchorTensors
+        self._anchors: dict[str, AnchorReturnType]
         if isinstance(given, Mapping):
             self._anchors = dict(given)
         else:

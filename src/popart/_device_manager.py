@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from openipu.errors import PodError
 from openipu.pod import LARGEST_LEASE, Lease, find_pod
 from openipu.session import choose_system
 from popart._devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
-from popart._exceptions import poplar_exception, popart_exception
+from popart._exceptions import popart_exception, poplar_exception
 
 INSTALLED_IPUS = 16
 WORKERS = 6
@@ -128,7 +127,7 @@ class DeviceInfo:
     def __enter__(self) -> DeviceInfo:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: object, trace: TracebackType | None) -> None:
+    def __exit__(self, *details: object) -> None:
         self.detach()
 
     def __repr__(self) -> str:
@@ -198,8 +197,8 @@ class DeviceManager:
         found = self.tryAcquireAvailableDevice(numIpus, tilesPerIpu, pattern, connectionType, selectionCriterion)
         if found is None:
             raise popart_exception(
-                f"Failed to acquire device with {numIpus} IPUs. Ensure that there are sufficient IPUs available. If "
-                "you have enabled the Ensure there are no other processes, detach their devices first."
+                f"Failed to acquire device with {numIpus} IPUs. Ensure that there are sufficient IPUs available, and "
+                "that other sessions have detached theirs."
             )
         return found
 

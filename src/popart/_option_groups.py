@@ -5,7 +5,7 @@ In: values by keyword. Out: attributes of the same names; others raise Attribute
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from popart._build.settings import CommGroup
 from popart._session import (
@@ -24,7 +24,7 @@ from popart._tensors import ReplicatedTensorSharding, TensorStorage, TileSet
 class _Group:
     """Values under fixed names, given in their order or by keyword."""
 
-    _usual: dict[str, Any] = {}
+    _usual: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         names = list(self._usual)
@@ -56,7 +56,7 @@ class _Group:
 class TensorLocation(_Group):
     """Where a tensor is kept, which tiles load it, and whether replicas share it out."""
 
-    _usual = {
+    _usual: ClassVar[dict[str, Any]] = {
         "storage": TensorStorage.OnChip,
         "loadTileSet": TileSet.Compute,
         "storageTileSet": TileSet.Compute,
@@ -82,7 +82,7 @@ class TensorLocation(_Group):
 class TensorLocationSettings(_Group):
     """Where tensors of a kind are kept, and from which size on."""
 
-    _usual = {
+    _usual: ClassVar[dict[str, Any]] = {
         "location": None,
         "minElementsForOffChip": 2,
         "minElementsForReplicatedTensorSharding": 8192,
@@ -95,14 +95,15 @@ class TensorLocationSettings(_Group):
         if "storage" in kwargs:
             kwargs["location"] = kwargs.pop("storage")
         super().__init__(*args, **kwargs)
-        if self.location is None or isinstance(self.location, TensorStorage):
-            self.location = TensorLocation(*([] if self.location is None else [self.location]))
+        given: Any = self.location
+        if not isinstance(given, TensorLocation):
+            self.location = TensorLocation() if given is None else TensorLocation(given)
 
 
 class AutomaticLossScalingSettings(_Group):
     """The loss scale follows the gradients' sizes."""
 
-    _usual = {
+    _usual: ClassVar[dict[str, Any]] = {
         "enabled": False,
         "toTrackTensors": None,
         "binEdgeLocation": 0.125,
@@ -121,7 +122,7 @@ class AutomaticLossScalingSettings(_Group):
 class BatchSerializationSettings(_Group):
     """Cutting a batch into parts that run one after the other."""
 
-    _usual = {
+    _usual: ClassVar[dict[str, Any]] = {
         "factor": 0,
         "concatOnVirtualGraphChange": True,
         "concatOnExecutionPhaseChange": True,
@@ -136,7 +137,7 @@ class BatchSerializationSettings(_Group):
 class ReplicatedCollectivesSettings(_Group):
     """Which collectives are merged."""
 
-    _usual = {
+    _usual: ClassVar[dict[str, Any]] = {
         "prepareScheduleForMergingCollectives": False,
         "mergeAllReduceCollectives": False,
         "mergeReduceScatterCollectives": False,
@@ -147,13 +148,13 @@ class ReplicatedCollectivesSettings(_Group):
 class AutodiffSettings(_Group):
     """What a gradient graph takes from the forward graph."""
 
-    _usual = {"stitchStrategy": AutodiffStitchStrategy.RecomputeAllNonInputs}
+    _usual: ClassVar[dict[str, Any]] = {"stitchStrategy": AutodiffStitchStrategy.RecomputeAllNonInputs}
 
 
 class ExecutionPhaseSettings(_Group):
     """How many phases there are, and how they take turns."""
 
-    _usual = {
+    _usual: ClassVar[dict[str, Any]] = {
         "phases": 0,
         "stages": 2,
         "weightIOSchedule": ExecutionPhaseIOSchedule.Preload,
@@ -169,10 +170,13 @@ class ExecutionPhaseSettings(_Group):
 class AccumulateOuterFragmentSettings(_Group):
     """How the end of an accumulation is scheduled."""
 
-    _usual = {"schedule": AccumulateOuterFragmentSchedule.Serial, "excludedVirtualGraphs": []}
+    _usual: ClassVar[dict[str, Any]] = {"schedule": AccumulateOuterFragmentSchedule.Serial, "excludedVirtualGraphs": []}
 
 
 class ExperimentalSettings(_Group):
     """What may change."""
 
-    _usual = {"customTransformApplierSettings": {}, "createHostTransferableTensorWithOffset": False}
+    _usual: ClassVar[dict[str, Any]] = {
+        "customTransformApplierSettings": {},
+        "createHostTransferableTensorWithOffset": False,
+    }

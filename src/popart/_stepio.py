@@ -140,7 +140,8 @@ class PyStepIOCallback(IStepIO):
             wanted = int(np.prod(shape, dtype=np.int64))
             if np.asarray(array).size != wanted:
                 raise popart_exception(
-                    f"The input callback gave {np.asarray(array).size} elements for {name!r}; a micro-batch has {wanted}."
+                    f"The input callback gave {np.asarray(array).size} elements for {name!r}; a micro-batch "
+                    f"has {wanted}."
                 )
             parts.append(np.array(array, copy=True).reshape(-1))
             self._asked(name)

@@ -120,9 +120,7 @@ class Builder(NodeAttributes):
         self._graph.names.add(tensorId)
         self._graph.add_input(None, tensorId)
 
-    def addInitializedInputTensor(
-        self, initVal: Any, variableSettings: Any = None, debugContext: str = ""
-    ) -> str:
+    def addInitializedInputTensor(self, initVal: Any, variableSettings: Any = None, debugContext: str = "") -> str:
         """A weight with its first value."""
         if isinstance(variableSettings, str):
             variableSettings, debugContext = None, variableSettings
@@ -145,9 +143,7 @@ class Builder(NodeAttributes):
         """A builder of a graph that a node of this one runs."""
         return Builder(builderCore=BuilderGraph(self._graph))
 
-    def reshape_const(
-        self, aiOnnx: Opset, args: Sequence[str], shape: Iterable[int], debugContext: str = ""
-    ) -> str:
+    def reshape_const(self, aiOnnx: Opset, args: Sequence[str], shape: Iterable[int], debugContext: str = "") -> str:
         """Reshape to a shape that is known."""
         wanted = aiOnnx.constant(np.array(list(shape)).astype(np.int64), debugContext + "_const")  # type: ignore[attr-defined]
         return str(aiOnnx.reshape([args[0], wanted], debugContext))  # type: ignore[attr-defined]
@@ -171,9 +167,7 @@ class Builder(NodeAttributes):
         version = self._graph.opsets.get("ai.onnx", DEFAULT_OPSET)
         attributes = {RECOMPUTE: int(RecomputeType.Checkpoint), EXCLUDED: ["PreUniRepl", "PostNRepl"]}
         names = [nodeOutputNames] if isinstance(nodeOutputNames, str) else nodeOutputNames
-        return [
-            self._graph.add_node("Identity", "", version, [name], 1, attributes, "Checkpoint")[0] for name in names
-        ]
+        return [self._graph.add_node("Identity", "", version, [name], 1, attributes, "Checkpoint")[0] for name in names]
 
     def embedReplicationFactor(self, replicationFactor: int) -> None:
         """Say how many replicas the model is for."""
@@ -181,7 +175,7 @@ class Builder(NodeAttributes):
 
     def getModelProto(self) -> bytes:
         """The model, as the bytes of an ONNX file."""
-        return self._graph.model.SerializeToString()
+        return bytes(self._graph.model.SerializeToString())
 
     def saveModelProto(self, filename: str) -> None:
         """Write the model to a file."""

@@ -18,6 +18,8 @@ class TensorInfo:
     """`TensorInfo("FLOAT", [2, 3])`, `TensorInfo(np.float32, [2, 3])` or `TensorInfo(array)`."""
 
     def __init__(self, *args: Any) -> None:
+        self._format: Format
+        self._shape: tuple[int, ...]
         if len(args) == 1 and isinstance(args[0], TensorInfo):
             self._format, self._shape = args[0]._format, args[0]._shape
         elif len(args) == 1 and hasattr(args[0], "dtype"):

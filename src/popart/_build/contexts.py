@@ -85,7 +85,8 @@ class NodeAttributes:
         return any(entry.name == attributeName for entry in node.attribute)
 
     def _find(self, name: str, outputs: Iterable[str] | str, kind: int, what: str) -> onnx.AttributeProto:
-        for entry in self._graph.find_node(name_outputs(outputs)).attribute:
+        entries: Iterable[onnx.AttributeProto] = self._graph.find_node(name_outputs(outputs)).attribute
+        for entry in entries:
             if entry.name == name:
                 if entry.type != kind:
                     raise popart_exception(f"Attribute {name} is not {what}.")

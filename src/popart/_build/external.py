@@ -58,7 +58,7 @@ def take_in(content: bytes, folder: Path) -> bytes:
             del entry.external_data[:]
             entry.data_location = onnx.TensorProto.DEFAULT
             entry.raw_data = data
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def _read_part(entry: onnx.TensorProto, folder: Path) -> bytes:

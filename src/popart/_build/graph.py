@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from popart._formats import BY_ONNX, BY_TORCH, Format, find_format
 from popart.tensorinfo import TensorInfo
 
 OLDEST_OPSET, NEWEST_OPSET = 6, 11
+DEBUG_ID = "__debug_info_id"
 _MOST_BYTES = 1 << 31
 _numbers = itertools.count()
 
@@ -162,7 +163,7 @@ class BuilderGraph:
         node = self.model.graph.node.add(op_type=op, domain=domain, input=inputs, output=made)
         if name or self.scopes:
             node.name = self.scope_name(name or op)
-        for key, value in {**attributes, **self.attributes}.items():
+        for key, value in {**attributes, DEBUG_ID: len(self.model.graph.node), **self.attributes}.items():
             write_attribute(node, key, value)
         self._nodes[frozenset(made)] = node
         self._infer(node)
@@ -193,19 +194,21 @@ class BuilderGraph:
     def find_value(self, name: str) -> onnx.ValueInfoProto | None:
         """What is known of a tensor's format and shape."""
         graph = self.model.graph
-        for entry in itertools.chain(graph.input, graph.output, graph.value_info):
-            if entry.name == name:
-                return entry
-        return None
+        entries: Iterable[onnx.ValueInfoProto] = itertools.chain(graph.input, graph.output, graph.value_info)
+        return next((entry for entry in entries if entry.name == name), None)
 
     def find_node(self, outputs: frozenset[str]) -> onnx.NodeProto:
         """The node that has exactly these outputs."""
         found = self._nodes.get(outputs)
         if found is None:
             raise popart_exception(
-                f"Could not find a node with outputs {', '.join(sorted(outputs))}. Must specify all outputs of a node"
+                f"Could not find a node with outputs {' ,'.join(sorted(outputs))}. Must specify all outputs of a node"
             )
         return found
+
+    def knows(self, name: str) -> bool:
+        """Is the shape of a tensor known?"""
+        return name in self._known
 
     def describe(self, name: str) -> tuple[Format, list[int]]:
         """The format and the shape of a tensor."""

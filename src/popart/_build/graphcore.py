@@ -128,6 +128,7 @@ def _read_line(line: str) -> OpMethod:
         most_inputs=None if most < 0 else most,
         has_args=has_args,
         outputs=None if outputs == "n" else int(outputs.replace("-", "0")),
+        most_outputs=None,
         several=several,
         signature=inspect.Signature(parameters, return_annotation=list[str] if several else str),
         doc=f"Add {op} of Graphcore's own operators, and return the names of its outputs.",

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from popart._build.checks import check_windows
 from popart._build.graphcore import COUNTED_BY_INPUTS, FIRST_ONLY, METHODS
 from popart._build.signatures import OPSETS, OpMethod, list_methods
 from popart._exceptions import popart_exception
@@ -34,7 +35,6 @@ _OWN_NAMES = {  # parameters that are other attributes in the file
     "enableConvDithering": "__enable_conv_dithering",
 }
 _NESTED = frozenset({"dilations", "inDilations", "pads", "outPads", "strides"})
-_SPATIAL = {"Conv": "weights", "AveragePool": "", "MaxPool": ""}  # their attributes must fit the data's dimensions
 
 
 class DebugContext(str):
@@ -55,7 +55,7 @@ class Opset:
         self.version = version
 
     def __str__(self) -> str:
-        return type(self).__name__
+        return f"AiOnnx{self.version}" if not self.domain else type(self).__name__
 
     def _add(self, method: OpMethod, bound: inspect.BoundArguments) -> Any:
         given = dict(bound.arguments)
@@ -69,6 +69,11 @@ class Opset:
         if method.op == "MultiConv":
             attributes["numConvs"] = len(args)
         _check_inputs(method, inputs)
+        if method.most_outputs is not None and int(count) > method.most_outputs:
+            raise popart_exception(
+                f"{method.op} has an invalid number of outputs {count}. It has at most {method.most_outputs}."
+            )
+        check_windows(method.op, inputs, attributes, self._builder._graph)
         outputs = self._builder._graph.add_node(
             method.op, method.domain, int(self.version), inputs, int(count), attributes, name
         )
@@ -140,7 +145,7 @@ def _convert(method: OpMethod, name: str, kind: str, value: Any) -> Any:  # noqa
         case "CHARACTER":
             return ord(value) if isinstance(value, str) else int(value)
         case "REDUCTION":
-            return value.name
+            return "None" if value.name in ("NoReduction", "NoneReduction") else value.name
         case "INTS":
             whole = [int(number) for number in value]
             return whole if whole or (name == "axes" and method.op.startswith("Reduce")) else None
@@ -176,14 +181,39 @@ def _take_graph(builder: Any) -> onnx.GraphProto:
     return copy
 
 
+def _check_types(bound: inspect.BoundArguments) -> None:
+    """Refuse arguments of another kind than the signature says, as PopART's typed methods do."""
+    for name, parameter in bound.signature.parameters.items():
+        value, kind = bound.arguments[name], parameter.annotation
+        if value is None or value is parameter.default or kind is inspect.Parameter.empty:
+            continue
+        if kind is list:
+            fits = isinstance(value, Sequence | np.ndarray | set) and not isinstance(value, str)
+        elif kind is int:
+            fits = hasattr(value, "__index__") or isinstance(value, bool)
+        elif kind is float:
+            fits = isinstance(value, int | float | np.number)
+        else:
+            fits = isinstance(value, kind) or (kind is bool and isinstance(value, int))
+        if not fits and not (name == "to" and isinstance(value, int | str)):
+            raise TypeError(f"{name} is {value!r}, not a {kind.__name__}")
+
+
 def _make_method(method: OpMethod) -> Callable[..., Any]:
     def add(self: Opset, *args: Any, **kwargs: Any) -> Any:
         if "lambda" in kwargs:
             kwargs["lambda_"] = kwargs.pop("lambda")
         if "name" in kwargs and "name" not in method.signature.parameters:
             kwargs["debugContext"] = kwargs.pop("name")
-        bound = method.signature.bind(*args, **kwargs)
-        bound.apply_defaults()
+        try:
+            bound = method.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            _check_types(bound)
+        except TypeError as error:
+            raise TypeError(
+                f"{method.name}(): incompatible function arguments. The following argument types are supported: "
+                f"{method.name}{method.signature}. Here: {error}."
+            ) from None
         return self._add(method, bound)
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)

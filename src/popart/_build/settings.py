@@ -70,7 +70,7 @@ class VariableSettings:
     """Which replicas share a variable, and what comes back of it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._group = kwargs.pop("sharedVariableDomain_", CommGroup())
+        self._group: CommGroup = kwargs.pop("sharedVariableDomain_", CommGroup())
         self._mode = kwargs.pop("retrievalMode_", VariableRetrievalMode.OnePerGroup)
         for value in args:
             if isinstance(value, CommGroup):

@@ -21,7 +21,7 @@ DEFAULT_OPSET = 10
 _RESERVED = frozenset({"and", "or", "not", "xor", "if"})
 _MANY = 2147483647
 _LISTS = frozenset({"INTS", "FLOATS", "STRINGS"})
-_NAMES = {"INT": int, "INTS": list, "FLOAT": float, "FLOATS": list, "STRING": str, "STRINGS": list}
+_NAMES: dict[str, type] = {"INT": int, "INTS": list, "FLOAT": float, "FLOATS": list, "STRING": str, "STRINGS": list}
 # Attributes that the builder's methods take in another form, or not at all.
 _OWN_FORM: dict[str, tuple[str, ...]] = {"Constant": ("value",), "ConstantOfShape": ("value",)}
 
@@ -39,6 +39,7 @@ class OpMethod:
     most_inputs: int | None
     has_args: bool
     outputs: int | None  # None: asked for by num_outputs
+    most_outputs: int | None
     several: bool  # a list comes back, even where it has one element
     signature: inspect.Signature
     doc: str
@@ -96,6 +97,7 @@ def _describe(schema: Any) -> OpMethod:
         most_inputs=None if schema.max_input == _MANY else schema.max_input,
         has_args=has_args,
         outputs=schema.max_output if fixed else None,
+        most_outputs=None if schema.max_output == _MANY else schema.max_output,
         several=several,
         signature=inspect.Signature(parameters, return_annotation=list[str] if several else str),
         doc=f"Add {schema.name} of ONNX, version {schema.since_version}, and return its outputs' names.",

@@ -28,7 +28,7 @@ from popart._formats import BY_NAME, BY_TORCH
 from popart._prefixes import GRADIENT, UPDATED
 from popart.tensorinfo import TensorInfo
 
-
+_LONGEST_PATH = 4096
 _LARGE_BYTES = 1 << 28  # a model file beyond holds its weights, and is mapped instead of being read
 
 
@@ -101,11 +101,19 @@ def make_device_info(dtype: torch.dtype, shape: Sequence[int]) -> TensorInfo:
 
 def load(source: Any) -> OnnxModel:
     """Read a model from bytes or a path."""
-    if isinstance(source, str) and not Path(source).is_file():
-        raise popart_exception(f"{source[:200]!r} is not a file, and a model as text is none: pass bytes or a path.")
     if isinstance(source, bytes):
-        return read_model(take_in(source, Path.cwd()))
+        try:
+            return read_model(take_in(source, Path.cwd()))
+        except TranslationError as error:
+            if "no ONNX model" in str(error):
+                raise popart_exception(f"Failed to load a ModelProto from the string: {error}") from error
+            raise
     path = Path(source)
+    if len(str(source)) > _LONGEST_PATH or not path.is_file():
+        raise popart_exception(
+            f"Failed to load a ModelProto from the string {str(source)[:200]!r}: it is not the path of a file. Pass "
+            "bytes or a path."
+        )
     if path.stat().st_size < _LARGE_BYTES:
         return read_model(take_in(path.read_bytes(), path.parent))
     return read_model(path)
@@ -154,7 +162,9 @@ def capture(
                 f"{GRADIENT} in front of one of them when training."
             )
     if gradients and not loss:
-        raise popart_exception(f"Anchor tensor `{next(iter(gradients))}' not in Ir Tensors: inference has no gradients.")
+        raise popart_exception(
+            f"Anchor tensor `{next(iter(gradients))}' not in Ir Tensors: inference has no gradients."
+        )
     types = {entry.name: TensorType(_dtype(entry.info), tuple(entry.info.shape())) for entry in inputs}
     module = SessionModule(
         replace(graph, inputs=types),

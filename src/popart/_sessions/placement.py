@@ -69,7 +69,7 @@ def check_placement(
 
 
 def _check_pipeline(model: OnnxModel, options: SessionOptions, flow: DataFlow, training: bool, own: int) -> None:
-    if options.virtualGraphMode is VirtualGraphMode.Off or own == 1 and not _has_stages(model):
+    if options.virtualGraphMode is VirtualGraphMode.Off or (own == 1 and not _has_stages(model)):
         raise popart_exception("Pipelining requires more than 1 IPU (currently 1), or more than one stage.")
     stages = {node.place.stage for node in model.graph.nodes if node.place.stage is not None}
     count = (max(stages) + 1) if stages else 1

@@ -5,6 +5,7 @@ In: options, the data flow, which output each anchor is. Out: one frozen RunOpti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from openipu.environment.engine_options import EngineOptions, read_engine_option
 from openipu.errors import OptionError
 from openipu.numerics import Overflow
 from popart._dataflow import DataFlow
-from popart._exceptions import poplar_exception, popart_exception
+from popart._exceptions import popart_exception, poplar_exception
 from popart._option_groups import TensorLocationSettings
 from popart._options import SessionOptions
 from popart._session import (
@@ -129,8 +130,9 @@ def read_engine(options: SessionOptions) -> EngineOptions:
     try:
         return read_engine_options(options.engineOptions)
     except OptionError as error:
-        name = str(error).split("engine options: ")[-1].split(" ")[0]
-        raise poplar_exception(f"{error} Unrecognised option '{name}'") from error
+        unknown = re.search(r"there is no option (\S+?)\.? ", str(error))
+        ending = f" Unrecognised option '{unknown[1]}'" if unknown else ""
+        raise poplar_exception(f"{error}{ending}") from error
 
 
 def _choose_output(flow: DataFlow, name: str, leaf: int) -> graph.OutputChoice:

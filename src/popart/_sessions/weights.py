@@ -6,7 +6,7 @@ memory loaded and read. Optimizer state is kept beside the weights, under PopART
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class HostWeights:
     def __init__(self, module: SessionModule) -> None:
         self.values: dict[str, torch.Tensor] = {}
         for name, weight in module.graph.weights.items():
-            held = module._parameters.get(name)
+            held: torch.Tensor | None = module._parameters.get(name)
             held = held if held is not None else module._buffers.get(name)
             self.values[name] = (held if held is not None else weight.read()).detach().clone()
         self.state: dict[str, torch.Tensor] = {}  # optimizer state, by PopART's names
@@ -147,11 +147,3 @@ _STATE_PREFIXES = ("Accl", "Accum___", "Step___", "Counter___", "lossScaling")
 
 def _is_state(name: str) -> bool:
     return name.startswith(_STATE_PREFIXES)
-
-
-def list_names(*groups: Iterable[str]) -> list[str]:
-    """All names, each once."""
-    return list(dict.fromkeys(name for group in groups for name in group))
-
-
-Callback = Callable[[], None]

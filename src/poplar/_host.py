@@ -17,7 +17,7 @@ import torch
 from openipu.graph.mapped.codelets import Array
 from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.program import MappedProgram, MappedStream, StreamKind
-from openipu.run.host.tensor_text import TextStyle, format_tensor
+from openipu.host.tensor_text import TextStyle, format_tensor
 from poplar._errors import stream_connection_error
 from poplar._streams import FunctionCallback, HostCallback, StreamCallback
 

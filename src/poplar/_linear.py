@@ -75,4 +75,4 @@ def getTileImbalance(graph: Graph, tensor: Tensor, minElementsPerTile: int = 0, 
     """How many elements the fullest tile has more than in a linear mapping."""
     held = [sum(end - begin for begin, end in intervals) for intervals in graph.getTileMapping(tensor)]
     even = calcLinearTileMapping(graph, tensor, minElementsPerTile or None, grainSize)
-    return max(0, max(held) - max(sum(end - begin for begin, end in intervals) for intervals in even))
+    return int(max(0, max(held) - max(sum(end - begin for begin, end in intervals) for intervals in even)))

@@ -50,7 +50,7 @@ class MappedEngine:
     ) -> None:
         self.program = program
         self.memories = [Memory(program, watched=watched) for _ in range(program.replicas)]
-        self.remote = [
+        self.remote: list[list[Array]] = [
             [np.zeros((buffer.rows, buffer.elements), buffer.type.dtype) for buffer in program.remote_buffers]
             for _ in range(program.replicas)
         ]

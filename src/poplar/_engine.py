@@ -227,7 +227,8 @@ class Engine:
             if entry.handle == handle:
                 if not 0 <= index < entry.rows:
                     raise poplar_error(f"The remote buffer {handle!r} has {entry.rows} rows; {index} is none of them.")
-                return loaded.remote[replica][number]
+                found: npt.NDArray[Any] = loaded.remote[replica][number]
+                return found
         raise poplar_error(f"There is no remote buffer {handle!r} in the program.")
 
     def setPrintTensorStream(self, stream: TextIO) -> None:

@@ -215,7 +215,7 @@ class Engine:
         self, handle: str, buffer: npt.NDArray[Any] | None = None, index: int = 0, replica: int = 0
     ) -> npt.NDArray[Any]:
         """Read one row of a remote buffer."""
-        found = self._find_remote(handle, index, replica)[index]
+        found: npt.NDArray[Any] = self._find_remote(handle, index, replica)[index]
         if buffer is None:
             return found.copy()
         buffer.reshape(-1)[...] = found

@@ -75,6 +75,10 @@ class InputError(OpenIpuError):
     """A run-time input does not match what the program was compiled for."""
 
 
+class AbortError(OpenIpuError):
+    """A program ended itself, as its author wrote it: the message names the op."""
+
+
 class ArithmeticFaultError(OpenIpuError):
     """Floating-point exceptions are on, and an operator produced inf or NaN: the user mends the named line."""
 
@@ -113,6 +117,14 @@ class InstanceError(OpenIpuError):
 
 class FiguresError(OpenIpuError):
     """A file of published figures cannot be read: the user corrects the named line or column."""
+
+
+class MappedProgramError(OpenIpuError):
+    """A program that places its own tensors and vertices breaks a rule of the machine: the message names both lines."""
+
+
+class MappedRunError(OpenIpuError):
+    """Such a program stopped while it ran: a vertex failed, a condition was met, memory was never written."""
 
 
 class InternalError(OpenIpuError):

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from openipu.errors import InputError, OptionError
-from openipu.graph import InputKind, OutputKind, OutputMode, Program, RunOptions, Tier
+from openipu.graph import InputKind, OutputKind, Program, RunOptions, Tier
 from openipu.graph.collection import pause_collection
 from openipu.run.batching import split_call
 from openipu.run.engines.engine import Engine
@@ -24,9 +24,10 @@ from openipu.run.engines.micro import MicroFunction
 from openipu.run.engines.tiers import Tiers
 from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.memory.host_memory import keep_pages
-from openipu.run.memory.lanes import Lanes
+from openipu.run.memory.lanes import Lane, Lanes
+from openipu.run.memory.weight_history import WeightHistory
 from openipu.run.memory.written_buffers import check_written_buffers
-from openipu.run.outputs import OutputCollector, combine_micro_batches
+from openipu.run.outputs import OutputCollector, check_choices, combine_micro_batches
 from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.random_stream import RandomStream
 from openipu.run.repeatable import Repeatable
@@ -187,8 +188,9 @@ class Executable:
     ) -> RunResult:
         options, fold = self.options, engine.fold
         results = self._find_results(engine.function_of(0))  # the same for every lane
-        collector = OutputCollector(options, results.outputs, self.program.output_tree)
+        collector = OutputCollector(options, results.outputs, results.scalar, self.program.output_tree)
         taps = TapCollector(options)
+        histories = self._begin_histories(engine)
         changed: dict[int, list[torch.Tensor]] = {}
         times: list[MicroBatchTimes] = []
         steps = options.gradient_accumulation * options.replicas
@@ -203,7 +205,7 @@ class Executable:
                 engine.begin()
             asked = clock()
             function = engine.function_of(replica)
-            arguments = self._list_arguments(function, inputs, position, replica, fold, seeds)
+            arguments = self._list_arguments(function, inputs, position, replica, fold, seeds, histories)
             ready = clock()
             values = function.call(*arguments)
             done = clock()
@@ -217,26 +219,29 @@ class Executable:
             for index, tensor in results.tapped:
                 taps.add(tensor, values[index], iteration, step, replica)
             outputs = [values[index] for index in results.output_positions]
-            together = fold > 1 and options.output_mode is OutputMode.ALL
-            if together:
-                collector.add_together(outputs)
-            for offset in range(fold):
-                own_iteration, own_within = divmod(position + offset, steps)
-                own_step, own_replica = divmod(own_within, options.replicas)
-                wanted = together or collector.wants(own_iteration, own_step)
-                if wanted and not together:
-                    one = outputs if fold == 1 else _take_one(outputs, results.scalar, offset, fold)
-                    collector.add(own_replica, one)
-                times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
+            stored = collector.take(position, fold, outputs)
+            times.extend(MicroBatchTimes(asked, ready, done, clock(), kept) for kept in stored)
             last_iteration, last_within = divmod(position + fold - 1, steps)
             if last_within == steps - 1:
                 if self._group is not None:
                     self._group.sum_gradients(engine.list_gradients())
                 engine.finish()
                 self._follow_gradients()
+                for history in histories.values():
+                    history.keep()
                 self._tap_updates(taps, last_iteration)
         joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
+
+    def _begin_histories(self, engine: Engine) -> dict[Lane, WeightHistory]:
+        """Of weights that stages of a continuous pipeline read late."""
+        if not self.options.continuous:
+            return {}
+        arguments = engine.function_of(0).arguments
+        histories = {lane: WeightHistory(lane.memory.parameters, arguments) for lane in self._lanes.lanes}
+        for history in histories.values():
+            history.begin()
+        return histories
 
     def _meet_instances(self) -> None:
         """Before a call: all instances have the weights and the state that one of them was given."""
@@ -301,6 +306,7 @@ class Executable:
         replica: int,
         fold: int,
         seeds: torch.Tensor | None,
+        histories: Mapping[Lane, WeightHistory],
     ) -> list[torch.Tensor]:
         buffers = self._lanes[replica].memory.buffers[replica]
         arguments = []
@@ -311,6 +317,8 @@ class Executable:
             elif entry.kind is InputKind.SEED:
                 assert seeds is not None
                 arguments.append(seeds[position] if fold == 1 else seeds[position : position + fold])
+            elif entry.kind is InputKind.DELAYED:
+                arguments.append(histories[self._lanes[replica]].read(entry.name, entry.index))
             else:
                 arguments.append(buffers[entry.name])
         return arguments
@@ -333,6 +341,7 @@ def _check_options(program: Program, options: RunOptions) -> None:
             f"{kinds[options.training]}: capture it again with the same setting of training."
         )
     check_written_buffers(program, options)
+    check_choices(program, options)
 
 
 class _Results:
@@ -365,11 +374,3 @@ def _join_inputs(parts: Sequence[torch.Tensor]) -> torch.Tensor:
         return first
     size = (first.shape[0] * len(parts), *first.shape[1:])
     return first.as_strided(size, first.stride(), first.storage_offset())
-
-
-def _take_one(outputs: Sequence[torch.Tensor], scalar: Sequence[bool], offset: int, fold: int) -> list[torch.Tensor]:
-    """The outputs of one of the folded micro-batches."""
-    return [
-        tensor[offset] if single else tensor.narrow(0, offset * (tensor.shape[0] // fold), tensor.shape[0] // fold)
-        for tensor, single in zip(outputs, scalar, strict=True)
-    ]

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from openipu.graph.mapped.codelets import Access, Array, Batch, Field, Form
 from openipu.graph.mapped.elements import ELEMENT_TYPES, ElementType
 from poplar.native.description import FieldType, Kind, Layout, VertexType
-from poplar.native.errors import CodeletRunError, CodeletSourceError
+from openipu.graph.mapped.codelets import VertexFault
+from poplar._errors import graph_object_creation_error
 from poplar.native.library import CodeletLibrary, compile_counter
 from poplar.native.process import CodeletProcess
 from poplar.native.tables import merge_tables, write_edges, write_states
@@ -133,7 +134,7 @@ class NativeCodelet:
             number = process.prepare(self._vertex.index, count, merge_tables(edges, states))
             cycles = process.count(number, count)
             process.release(number)
-        except CodeletRunError:
+        except VertexFault:
             return None
         if self._vertex.base == "MultiVertex":
             cycles = -(-cycles // _WORKERS)
@@ -153,7 +154,7 @@ def _make_field(title: str, vertex: VertexType, one: FieldType) -> Field:
 def _find_type(title: str, vertex: VertexType, one: FieldType) -> ElementType:
     found = ELEMENT_TYPES.get(one.type)
     if found is None or found.bytes != one.element_bytes:
-        raise CodeletSourceError(
+        raise graph_object_creation_error(
             f"{title}: member `{one.name}` of vertex {vertex.name} is of type {one.type}, which has {one.element_bytes} bytes "
             "here and another size on a tile, or none. Use int, long long, float or half."
         )

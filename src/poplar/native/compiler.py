@@ -1,6 +1,6 @@
 """The system's C++ compiler: found, asked, and quoted where it complains.
 
-In: arguments. Out: what it printed, or `CompilerError` with its own lines. `CXX` chooses another one.
+In: arguments. Out: what it printed, or `graph_program_compilation_error` with its own lines. `CXX` chooses another one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from poplar.native.errors import CompilerError, CompilerMissingError
+from poplar._errors import graph_program_compilation_error
 
 INCLUDE = Path(__file__).parent.parent / "cxx" / "include"
 STANDARD = "-std=c++17"
@@ -27,14 +27,14 @@ def find_compiler() -> tuple[str, ...]:
     chosen = shlex.split(os.environ.get("CXX", ""))
     if chosen:
         if shutil.which(chosen[0]) is None:
-            raise CompilerMissingError(
+            raise graph_program_compilation_error(
                 f"CXX names the compiler {chosen[0]!r}, which is not on the path. Correct CXX, or unset it to use g++."
             )
         return tuple(chosen)
     for name in _CANDIDATES:
         if shutil.which(name):
             return (name,)
-    raise CompilerMissingError(
+    raise graph_program_compilation_error(
         "C++ codelets need a C++ compiler, and neither g++, c++ nor clang++ is on the path. Install one "
         "(Debian, Ubuntu: `apt install g++`), name it in CXX, or write the codelet as a Python class."
     )
@@ -61,11 +61,11 @@ def run_compiler(arguments: Sequence[str], what: str, folder: Path | None = None
             command, capture_output=True, text=True, errors="replace", cwd=folder, env=environment, timeout=LIMIT_SECONDS
         )
     except subprocess.TimeoutExpired as error:
-        raise CompilerError(f"{what}: the compiler {command[0]} did not end within {LIMIT_SECONDS:g} s.") from error
+        raise graph_program_compilation_error(f"{what}: the compiler {command[0]} did not end within {LIMIT_SECONDS:g} s.") from error
     except OSError as error:
-        raise CompilerMissingError(f"The compiler {command[0]} cannot be started: {error}.") from error
+        raise graph_program_compilation_error(f"The compiler {command[0]} cannot be started: {error}.") from error
     if done.returncode != 0:
-        raise CompilerError(
+        raise graph_program_compilation_error(
             f"{what} does not compile for this machine's processor. {command[0]} says:\n{_shorten(done.stderr)}\n"
             "Correct the source; code for tiles alone belongs between `#ifdef __IPU__` and `#endif`."
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from poplar.native.errors import CodeletSourceError
+from poplar._errors import graph_object_creation_error
 
 
 class Kind(StrEnum):
@@ -98,19 +98,19 @@ def _check_members(vertex: VertexType, what: str) -> None:
     end, before = 0, "its beginning"
     for field in sorted(vertex.fields, key=lambda field: field.offset):
         if field.offset - end >= max(field.alignment, 1):
-            raise CodeletSourceError(
+            raise graph_object_creation_error(
                 f"{what}: the {field.offset - end} bytes between {before} and `{field.name}` of vertex {vertex.name} "
                 "belong to a member whose name could not be read. Write each member as `Type name;` on its own."
             )
         if field.layout is Layout.OPAQUE and not field.is_plain or field.layout is not Layout.OPAQUE and not field.type:
-            raise CodeletSourceError(
+            raise graph_object_creation_error(
                 f"{what}: field `{field.name}` of vertex {vertex.name} holds elements of a type that tensors do not have. "
                 "Use float, half, int, unsigned, short, char, bool or another number."
             )
         end, before = max(end, field.offset + field.bytes), f"`{field.name}`"
     largest = max((field.alignment for field in vertex.fields), default=1)
     if vertex.bytes - end >= max(largest, 2):
-        raise CodeletSourceError(
+        raise graph_object_creation_error(
             f"{what}: the last {vertex.bytes - end} bytes of vertex {vertex.name} belong to a member whose name could not "
             "be read. Write each member as `Type name;` on its own, and no virtual functions."
         )

@@ -19,7 +19,7 @@ from openipu.store import Part, make_key, open_store
 from poplar.native.compiler import INCLUDE, STANDARD, describe_compiler, run_compiler
 from poplar.native.counting import count_instructions
 from poplar.native.description import VertexType, parse_description
-from poplar.native.errors import CodeletFileError, CodeletSourceError
+from poplar._errors import file_load_error, graph_object_creation_error
 from poplar.native.members import find_vertices, strip_targets
 from poplar.native.registration import write_registration
 
@@ -63,10 +63,10 @@ def read_source(path: str | Path, flags: tuple[str, ...] = ()) -> CodeletSource:
     path = Path(path)
     try:
         if path.stat().st_size > _SOURCE_LIMIT_BYTES:
-            raise CodeletFileError(f"The codelet file {path} has more than {_SOURCE_LIMIT_BYTES >> 20} MiB.")
+            raise file_load_error(f"The codelet file {path} has more than {_SOURCE_LIMIT_BYTES >> 20} MiB.")
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise CodeletFileError(
+        raise file_load_error(
             f"The codelet file {path} cannot be read ({error.strerror}). Paths are relative to {Path.cwd()}."
         ) from error
     return CodeletSource(text, str(path), path.resolve().parent, flags)
@@ -93,7 +93,7 @@ def compile_codelets(source: CodeletSource) -> CodeletLibrary:
     preprocessed = preprocess(source)
     vertices = find_vertices(preprocessed)
     if not vertices:
-        raise CodeletSourceError(
+        raise graph_object_creation_error(
             f"{source.title} defines no vertex. Derive a class from poplar::Vertex or poplar::MultiVertex; a template "
             "needs a line such as `template class MyVertex<float>;`."
         )

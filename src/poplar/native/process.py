@@ -1,7 +1,7 @@
 """A process that runs codelets, and the memory that it shares with this one.
 
 In: a compiled library, tables of where each field of each vertex lies. Out: results in the shared memory. A vertex that
-crashes, does not end or takes too much memory ends that process only, and `CodeletRunError` says which vertex it was.
+crashes, does not end or takes too much memory ends that process only, and `VertexFault` says which vertex it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from openipu.errors import InternalError
 from openipu.run.mapped.shared import find_shared_memory
-from poplar.native.errors import CodeletRunError
+from openipu.graph.mapped.codelets import VertexFault
 
 SECONDS_VARIABLE = "OPENIPU_CODELET_SECONDS"
 HEAP_VARIABLE = "OPENIPU_CODELET_HEAP_MB"
@@ -96,14 +96,14 @@ class CodeletProcess:
         status, answer = self._exchange(op, payload)
         vertex = int(self._progress[1])
         if status == _NO_MEMORY:
-            raise CodeletRunError(
+            raise VertexFault(
                 f"{self._title}: a vertex asked for more memory than the {self._heap_bytes >> 20} MiB that all codelets of "
                 f"a file may hold beside their tensors. Allocate less in compute(), or set {HEAP_VARIABLE}.",
                 vertex,
             )
         if status == _THROWN:
             text = answer.decode("utf-8", errors="replace")
-            raise CodeletRunError(f"{self._title}: compute() threw an exception: {text or 'of an unknown type'}.", vertex)
+            raise VertexFault(f"{self._title}: compute() threw an exception: {text or 'of an unknown type'}.", vertex)
         if status == _BAD:
             raise InternalError(f"The runner of codelets refused a request: {answer.decode(errors='replace')}.")
         return (vertex if status == _FALSE else -1), answer
@@ -136,7 +136,7 @@ class CodeletProcess:
             if now == begun:
                 vertex = int(self._progress[1])
                 self.close()
-                raise CodeletRunError(
+                raise VertexFault(
                     f"{self._title}: compute() of a vertex did not end within {self._seconds:g} s. Look for a loop without "
                     f"an end; a vertex that needs longer gets it by {SECONDS_VARIABLE}.",
                     vertex,
@@ -144,7 +144,7 @@ class CodeletProcess:
             begun = now
         return b"".join(pieces)
 
-    def _explain_end(self) -> CodeletRunError:
+    def _explain_end(self) -> VertexFault:
         vertex = int(self._progress[1]) if int(self._progress[2]) else -1
         code = self._wait_for_end()
         self.close()
@@ -157,8 +157,8 @@ class CodeletProcess:
                 "SIGILL": "It ran into __builtin_trap or the end of a function without return.",
                 "SIGKILL": "The system ended it, most likely for want of memory.",
             }.get(name, "")
-            return CodeletRunError(f"{self._title}: compute() of a vertex crashed with {name}. {why}".rstrip(), vertex)
-        return CodeletRunError(f"{self._title}: compute() of a vertex ended its process with code {code}.", vertex)
+            return VertexFault(f"{self._title}: compute() of a vertex crashed with {name}. {why}".rstrip(), vertex)
+        return VertexFault(f"{self._title}: compute() of a vertex ended its process with code {code}.", vertex)
 
     def _wait_for_end(self) -> int:
         try:
@@ -190,5 +190,5 @@ def _read_limit(variable: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if value <= 0:
-        raise CodeletRunError(f"{variable} is {text!r}; it has to be a number above 0.")
+        raise VertexFault(f"{variable} is {text!r}; it has to be a number above 0.")
     return value

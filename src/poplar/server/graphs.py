@@ -121,7 +121,7 @@ def flush(session: Session, graph: int, lines: list[Any], mapped: list[Any], set
     """Take over what the program collected."""
     found = session.find_graph(graph)
     known = session.lines.setdefault(graph, [])
-    known.extend(_lines.number_line(SourceLine(file, line, "")) for file, line in lines)
+    known.extend(_lines.number_line(SourceLine(file, line, function)) for _, file, line, function in lines)
     for size, rows in mapped:
         found._store.map_rows(size, rows)
     numbered = {one.number: one for one in found.shared.codelets.values()}

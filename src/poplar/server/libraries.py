@@ -61,7 +61,7 @@ def call(session: Session, module: str, name: str, context: Any, *arguments: Any
             return value
         return Handle(session.keep(value))
 
-    with at_line(context if context else ["", "", 0]):
+    with at_line(context if context else ["", "", 0, ""]):
         result = function(*(read(argument) for argument in arguments))
     held = None if sequence.isEmpty() else HeldProgram(session.keep(sequence))
     return [write(result), held, [ComputeSetNumber(one.getId()) for one in sets]]

@@ -145,8 +145,8 @@ _MAKERS: dict[str, Callable[..., Made]] = {
 
 
 def _is_context(entry: Any) -> bool:
-    """[name, file, line], as a DebugContext is written."""
-    return isinstance(entry, list) and len(entry) == 3 and isinstance(entry[1], str) and isinstance(entry[2], int)
+    """[name, file, line, function], as a DebugContext is written."""
+    return isinstance(entry, list) and len(entry) == 4 and isinstance(entry[1], str) and isinstance(entry[2], int)
 
 
 def _given(offset: Any) -> tuple[Any, ...]:

@@ -98,8 +98,8 @@ class Session:
 @contextlib.contextmanager
 def at_line(context: list[Any]) -> Iterator[str]:
     """While a request of this place in the user's source is worked on; the name in the context comes out."""
-    name, file, line = context
-    with _lines.given_line(SourceLine(file, line, "")) if line else contextlib.nullcontext():
+    name, file, line, function = context
+    with _lines.given_line(SourceLine(file, line, function)) if line else contextlib.nullcontext():
         yield name
 
 

@@ -16,7 +16,7 @@ std::int64_t GraphState::numberLine(const poplar::SourceLocation &here) {
     return found->second;
   const std::int64_t number = static_cast<std::int64_t>(lines.size());
   lines[key] = number;
-  newLines.push_back({here.getFileName(), here.getLineNumber()});
+  newLines.push_back(here);
   return number;
 }
 
@@ -29,7 +29,10 @@ void GraphState::flush() {
   out.size(5);
   put(out, "graph.flush");
   put(out, id);
-  put(out, newLines);
+  out.tag(Tag::List);
+  out.size(newLines.size());
+  for (const poplar::SourceLocation &line : newLines)
+    put(out, poplar::DebugContext(line));
   out.tag(Tag::List);
   out.size(mapped.size());
   for (const auto &entry : mapped) {
@@ -87,10 +90,11 @@ void put(Writer &out, poplar::ComputeSet computeSet) {
 
 void put(Writer &out, const poplar::DebugContext &context) {
   out.tag(Tag::List);
-  out.size(3);
+  out.size(4);
   put(out, context.getPathName());
   put(out, context.getLocation().getFileName());
   put(out, context.getLocation().getLineNumber());
+  put(out, context.getLocation().getFunctionName());
 }
 
 void put(Writer &out, const poplar::OptionFlags &options) { put(out, options.asMap()); }

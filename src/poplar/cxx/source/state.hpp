@@ -45,7 +45,7 @@ struct GraphState {
   std::map<std::int64_t, PendingVertices> pending;
   std::map<std::size_t, Numbers> mapped; // element size: offset, length, stride, tile
   std::map<std::pair<const char *, unsigned>, std::int64_t> lines;
-  std::vector<std::pair<std::string, std::int64_t>> newLines;
+  std::vector<poplar::SourceLocation> newLines;
   std::size_t waiting = 0; // numbers collected since the last flush
 
   std::int64_t numberLine(const poplar::SourceLocation &here);

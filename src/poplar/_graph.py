@@ -32,6 +32,7 @@ from poplar._errors import (
 )
 from poplar._linear import mapTensorLinearly
 from poplar._lines import find_line, note_line
+from poplar._names import normalise_name
 from poplar._store import Store
 from poplar._streams import (
     DataStream,
@@ -300,7 +301,7 @@ class Graph:
 
     def _find_codelet(self, codelet: str | type[Vertex]) -> Registered:
         if isinstance(codelet, str):
-            one = self.shared.codelets.get(codelet)
+            one = self.shared.codelets.get(codelet) or self.shared.codelets.get(normalise_name(codelet))
             if one is None:
                 known = ", ".join(self.shared.codelets) or "none"
                 raise unknown_vertex_type(

@@ -1,7 +1,7 @@
 """Bundles of `popc`: preprocessed codelets in a file, to be compiled where they are loaded.
 
-In and out: `CodeletSource`. A bundle holds text, never native code, so that one from somebody else runs nothing before it
-is compiled here, and works on another kind of machine.
+In and out: `CodeletSource`. A bundle holds text, never native code, so that one from somebody else runs nothing before
+it is compiled here, and works on another kind of machine.
 """
 
 from __future__ import annotations

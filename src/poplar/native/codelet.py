@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Access, Array, Batch, Field, Form
+from openipu.graph.mapped.codelets import Access, Array, Batch, Field, Form, VertexFault
 from openipu.graph.mapped.elements import ELEMENT_TYPES, ElementType
-from poplar.native.description import FieldType, Kind, Layout, VertexType
-from openipu.graph.mapped.codelets import VertexFault
 from poplar._errors import graph_object_creation_error
+from poplar._names import normalise_name
+from poplar.native.description import FieldType, Kind, Layout, VertexType
 from poplar.native.library import CodeletLibrary, compile_counter
 from poplar.native.process import CodeletProcess
 from poplar.native.tables import merge_tables, write_edges, write_states
@@ -30,7 +30,12 @@ _GUESS_SECONDS = 5.0
 _WORKERS = 6
 
 _ACCESS = {Kind.STATE: Access.STATE, Kind.INPUT: Access.INPUT, Kind.OUTPUT: Access.OUTPUT, Kind.INOUT: Access.INOUT}
-_FORM = {Layout.SCALAR: Form.SCALAR, Layout.VECTOR: Form.VECTOR, Layout.ROWS: Form.VECTOR_LIST, Layout.POINTERS: Form.VECTOR}
+_FORM = {
+    Layout.SCALAR: Form.SCALAR,
+    Layout.VECTOR: Form.VECTOR,
+    Layout.ROWS: Form.VECTOR_LIST,
+    Layout.POINTERS: Form.VECTOR,
+}
 
 
 class ProcessHolder:
@@ -78,7 +83,7 @@ class NativeCodelet:
     def __init__(self, holder: ProcessHolder, vertex: VertexType) -> None:
         self._holder = holder
         self._vertex = vertex
-        self.name = vertex.name
+        self.name = normalise_name(vertex.name)
         self.fields: Sequence[Field] = tuple(
             _make_field(holder.library.title, vertex, one) for one in vertex.fields if one.layout is not Layout.OPAQUE
         )
@@ -155,8 +160,8 @@ def _find_type(title: str, vertex: VertexType, one: FieldType) -> ElementType:
     found = ELEMENT_TYPES.get(one.type)
     if found is None or found.bytes != one.element_bytes:
         raise graph_object_creation_error(
-            f"{title}: member `{one.name}` of vertex {vertex.name} is of type {one.type}, which has {one.element_bytes} bytes "
-            "here and another size on a tile, or none. Use int, long long, float or half."
+            f"{title}: member `{one.name}` of vertex {vertex.name} is of type {one.type}, which has "
+            f"{one.element_bytes} bytes here and another size on a tile, or none. Use int, long long, float or half."
         )
     return found
 

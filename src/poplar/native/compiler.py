@@ -52,16 +52,25 @@ def describe_compiler() -> str:
     return f"{' '.join(compiler)}: {_read_version(compiler)}"
 
 
-def run_compiler(arguments: Sequence[str], what: str, folder: Path | None = None) -> str:
-    """Run it; `what` is what the user handed over, for the message."""
+def run_compiler(arguments: Sequence[str], what: str, text: str | None = None, folder: Path | None = None) -> str:
+    """Run it, with a text to read or none; `what` is what the user handed over, for the message."""
     command = [*find_compiler(), *arguments]
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", cwd=folder, env=environment, timeout=LIMIT_SECONDS
+            command,
+            input=text or "",
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd=folder,
+            env=environment,
+            timeout=LIMIT_SECONDS,
         )
     except subprocess.TimeoutExpired as error:
-        raise graph_program_compilation_error(f"{what}: the compiler {command[0]} did not end within {LIMIT_SECONDS:g} s.") from error
+        raise graph_program_compilation_error(
+            f"{what}: the compiler {command[0]} did not end within {LIMIT_SECONDS:g} s."
+        ) from error
     except OSError as error:
         raise graph_program_compilation_error(f"The compiler {command[0]} cannot be started: {error}.") from error
     if done.returncode != 0:

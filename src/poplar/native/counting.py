@@ -21,7 +21,9 @@ COUNTER_FUNCTION = "openipu_find_counter"
 _MARK = "__sanitizer_cov_trace_pc"
 _LINE = re.compile(r"^\t([a-z][\w.]*)(?:\t(.*))?$")
 _MEMORY = re.compile(r"[-\w.+@]*\((%\w+)?[^)]*\)")
-_FLOAT = re.compile(r"^v?(add|sub|mul|div|sqrt|min|max|ucomi|comi|cmp\w*|and|andn|or|xor|cvt\w+|round)(ss|sd|ps|pd|si2ss|ss2si)\w*$")
+_FLOAT = re.compile(
+    r"^v?(add|sub|mul|div|sqrt|min|max|ucomi|comi|cmp\w*|and|andn|or|xor|cvt\w+|round)(ss|sd|ps|pd|si2ss|ss2si)\w*$"
+)
 _CONVERSION = re.compile(r"^v?cvt")
 _MOVE = re.compile(r"^v?(mov|push|pop|cltq|cwtl|cqto|cltd|cdq|endbr|nop|leave|ret|xchg|cmov|set)")
 _INTEGER = re.compile(

@@ -102,23 +102,15 @@ def _check_members(vertex: VertexType, what: str) -> None:
                 f"{what}: the {field.offset - end} bytes between {before} and `{field.name}` of vertex {vertex.name} "
                 "belong to a member whose name could not be read. Write each member as `Type name;` on its own."
             )
-        if field.layout is Layout.OPAQUE and not field.is_plain or field.layout is not Layout.OPAQUE and not field.type:
+        if not field.type and not (field.is_plain and field.layout is Layout.OPAQUE):
             raise graph_object_creation_error(
-                f"{what}: field `{field.name}` of vertex {vertex.name} holds elements of a type that tensors do not have. "
-                "Use float, half, int, unsigned, short, char, bool or another number."
+                f"{what}: field `{field.name}` of vertex {vertex.name} holds elements of a type that tensors do not "
+                "have. Use float, half, int, unsigned, short, char, bool or another number."
             )
         end, before = max(end, field.offset + field.bytes), f"`{field.name}`"
     largest = max((field.alignment for field in vertex.fields), default=1)
     if vertex.bytes - end >= max(largest, 2):
         raise graph_object_creation_error(
-            f"{what}: the last {vertex.bytes - end} bytes of vertex {vertex.name} belong to a member whose name could not "
-            "be read. Write each member as `Type name;` on its own, and no virtual functions."
+            f"{what}: the last {vertex.bytes - end} bytes of vertex {vertex.name} belong to a member whose name could "
+            "not be read. Write each member as `Type name;` on its own, and no virtual functions."
         )
-
-
-def normalise_name(name: str) -> str:
-    """`Foo<unsigned int, true>` and `Foo<unsigned,true>` are one vertex."""
-    squeezed = "".join(name.split())
-    for long, short in (("unsignedint", "unsigned"), ("unsignedshortint", "unsignedshort"), ("poplar::half", "half")):
-        squeezed = squeezed.replace(long, short)
-    return squeezed

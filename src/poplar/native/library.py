@@ -1,8 +1,8 @@
 """C++ codelets as a compiled library, from the cache or newly made.
 
-In: `CodeletSource`, a file or a text. Out: `CodeletLibrary`: native code on disk, and the vertices in it. The key is the
-preprocessed text (with our headers in it), the compiler and its flags; nothing native comes from anywhere else than the
-user's own cache.
+In: `CodeletSource`, a file or a text. Out: `CodeletLibrary`: native code on disk, and the vertices in it. The key is
+the preprocessed text (with our headers in it), the compiler and its flags; nothing native comes from anywhere else than
+the user's own cache.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import cache
 from pathlib import Path
 
 from openipu.store import Part, make_key, open_store
+from poplar._errors import file_load_error, graph_object_creation_error
 from poplar.native.compiler import INCLUDE, STANDARD, describe_compiler, run_compiler
 from poplar.native.counting import count_instructions
 from poplar.native.description import VertexType, parse_description
-from poplar._errors import file_load_error, graph_object_creation_error
 from poplar.native.members import find_vertices, strip_targets
 from poplar.native.registration import write_registration
 
@@ -76,16 +76,14 @@ def preprocess(source: CodeletSource) -> str:
     """The whole text that the compiler sees."""
     if source.preprocessed:
         return source.text
-    with tempfile.TemporaryDirectory(prefix="openipu-codelets-") as scratch:
-        place = Path(scratch) / "codelets.cpp"
-        shown = source.title.replace("\\", "/").replace('"', "'")
-        place.write_text(f'#line 1 "{shown}"\n{source.text}', encoding="utf-8")
-        here = ["-iquote", str(source.folder)] if source.folder else []
-        arguments = [
-            *(STANDARD, "-E", "-D__POPC__", "-isystem", str(INCLUDE), *here, *source.flags),
-            *("-include", "poplar/Codelet.hpp", "-x", "c++", str(place)),
-        ]
-        return strip_targets(run_compiler(arguments, source.title))
+    shown = source.title.replace("\\", "/").replace('"', "'")
+    here = ["-iquote", str(source.folder)] if source.folder else []
+    arguments = [
+        *(STANDARD, "-E", "-D__POPC__", "-isystem", str(INCLUDE), *here, *source.flags),
+        *("-include", "poplar/Codelet.hpp", "-x", "c++", "-"),
+    ]
+    text = f'#line 1 "{shown}"\n{source.text}'
+    return strip_targets(run_compiler(arguments, source.title, text, source.folder))
 
 
 def compile_codelets(source: CodeletSource) -> CodeletLibrary:
@@ -93,6 +91,7 @@ def compile_codelets(source: CodeletSource) -> CodeletLibrary:
     preprocessed = preprocess(source)
     vertices = find_vertices(preprocessed)
     if not vertices:
+        run_compiler([STANDARD, "-fsyntax-only", "-w", "-x", "c++-cpp-output", "-"], source.title, preprocessed)
         raise graph_object_creation_error(
             f"{source.title} defines no vertex. Derive a class from poplar::Vertex or poplar::MultiVertex; a template "
             "needs a line such as `template class MyVertex<float>;`."

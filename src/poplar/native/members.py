@@ -151,7 +151,7 @@ class _Reader:
         described = _Class(f"{space}{name}", template and "<" not in name, tuple(bases))
         self._at += 1
         self._read_body(described)
-        if name and "<" not in described.name or not template:
+        if (name and "<" not in described.name) or not template:
             self._found.classes.append(described)
         self._step_over()  # `;`, or variables of the class
 
@@ -307,7 +307,9 @@ def join_tokens(tokens: list[str]) -> str:
     """Text with blanks only where words would run together."""
     text = ""
     for token in tokens:
-        between = " " if text and (text[-1].isalnum() or text[-1] == "_") and (token[0].isalnum() or token[0] == "_") else ""
+        between = (
+            " " if text and (text[-1].isalnum() or text[-1] == "_") and (token[0].isalnum() or token[0] == "_") else ""
+        )
         text += between + token
     return text
 

@@ -1,7 +1,7 @@
 """`popc`: compile codelets into a bundle for `addCodelets`.
 
-In: a C++ file, and the flags that build files of the original use. Out: a `.gp` file. The source is compiled at once, so
-that mistakes show here and the engine finds it in the cache.
+In: a C++ file, and the flags that build files of the original use. Out: a `.gp` file. The source is compiled at once,
+so that mistakes show here and the engine finds it in the cache.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="popc",
         description="Compile C++ codelets for this machine's processor into a bundle that Graph.addCodelets takes.",
-        epilog="Flags for the compiler (-I, -D, -U, -isystem, -include, -std=…, -W…, -f…) are passed on; -O… and -g have no "
-        "effect, because the cache holds one build of a source.",
+        epilog="Flags for the compiler (-I, -D, -U, -isystem, -include, -std=…, -W…, -f…) are passed on; -O… and -g "
+        "have no effect, because the cache holds one build of a source.",
     )
     parser.add_argument("sources", nargs="*", metavar="file.cpp", type=Path)
     parser.add_argument("-o", dest="output", type=Path, help="where to write the bundle (default: a.gp)")

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from openipu.errors import InternalError
-from openipu.run.mapped.shared import find_shared_memory
 from openipu.graph.mapped.codelets import VertexFault
+from openipu.run.mapped.shared import find_shared_memory
 
 SECONDS_VARIABLE = "OPENIPU_CODELET_SECONDS"
 HEAP_VARIABLE = "OPENIPU_CODELET_HEAP_MB"
@@ -97,8 +97,8 @@ class CodeletProcess:
         vertex = int(self._progress[1])
         if status == _NO_MEMORY:
             raise VertexFault(
-                f"{self._title}: a vertex asked for more memory than the {self._heap_bytes >> 20} MiB that all codelets of "
-                f"a file may hold beside their tensors. Allocate less in compute(), or set {HEAP_VARIABLE}.",
+                f"{self._title}: a vertex asked for more memory than the {self._heap_bytes >> 20} MiB that all codelets "
+                f"may hold beside their tensors. Allocate less in compute(), or set {HEAP_VARIABLE}.",
                 vertex,
             )
         if status == _THROWN:
@@ -124,7 +124,7 @@ class CodeletProcess:
         pieces, missing = [], size
         begun = -1
         while missing:
-            ready, _, _ = select.select([self._reply], [], [], self._seconds)
+            ready, _, _ = select.select([self._reply], [], [], self._seconds / 2)
             if ready:
                 piece = os.read(self._reply, min(missing, 1 << 20))
                 if not piece:
@@ -137,8 +137,8 @@ class CodeletProcess:
                 vertex = int(self._progress[1])
                 self.close()
                 raise VertexFault(
-                    f"{self._title}: compute() of a vertex did not end within {self._seconds:g} s. Look for a loop without "
-                    f"an end; a vertex that needs longer gets it by {SECONDS_VARIABLE}.",
+                    f"{self._title}: compute() of a vertex did not end within {self._seconds:g} s. Look for a loop "
+                    f"without an end; a vertex that needs longer gets it by {SECONDS_VARIABLE}.",
                     vertex,
                 )
             begun = now

@@ -1,7 +1,8 @@
 """Where each field of each vertex of a batch lies, as the bytes that the runner reads.
 
-In: a `Batch` of arrays. Out: `Table`s: for each field of the vertex a mark, and if it is set, offsets in the shared memory
-(of states: their values). An array that the process cannot see or step through is copied, and brought back afterwards.
+In: a `Batch` of arrays. Out: `Table`s: for each field of the vertex a mark, and if it is set, offsets in the shared
+memory (of states: their values). An array that the process cannot see or step through is copied, and brought back
+afterwards.
 """
 
 from __future__ import annotations

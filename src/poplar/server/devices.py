@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from poplar._errors import parse_error
 from poplar._target import Device, DeviceManager, IPUModel, Target, TargetType
 from poplar.server.session import Session, handles
 from poplar.server.wire import Handle
@@ -147,6 +150,8 @@ def make_model_device(
 
 @handles("options.parse")
 def parse_options(session: Session, text: str) -> dict[str, str]:
-    from poplar._options import parse_json
-
-    return parse_json(text)
+    try:
+        found = msgspec.json.decode(text, type=dict[str, str | int | float | bool])
+    except msgspec.MsgspecError as error:
+        raise parse_error(f"Options are not an object of texts in JSON: {error}.") from error
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}

@@ -57,7 +57,7 @@ def deserialize(session: Session, content: bytes) -> int:
     with tempfile.TemporaryDirectory(prefix="openipu-executable-") as folder:
         path = Path(folder) / "executable"
         path.write_bytes(content)
-        return session.keep(Executable.deserialize(str(path)))
+        return session.keep(cast(Any, Executable).deserialize(str(path)))
 
 
 @handles("engine.create")

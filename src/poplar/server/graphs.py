@@ -112,7 +112,7 @@ def add_compute_set(session: Session, graph: Handle, context: list[Any]) -> int:
 
 
 @handles("graph.countVertices")
-def count_vertices(session: Session, graph: Handle, computeSet: ComputeSetNumber) -> int:  # noqa: N803 - the original's
+def count_vertices(session: Session, graph: Handle, computeSet: ComputeSetNumber) -> int:
     return len(session.find(graph).shared.tables[computeSet.number].codelets)
 
 

@@ -21,7 +21,11 @@ def build_programs(session: Session, graph: Graph, listed: list[Any]) -> list[Ma
     """The programs at the roots."""
     nodes, roots = listed
     shared = graph.shared
-    builder = _Builder(session, graph, *(list(group.values()) for group in (shared.streams, shared.remote_buffers, shared.host_functions)))
+    builder = _Builder(
+        session,
+        graph,
+        *(list(group.values()) for group in (shared.streams, shared.remote_buffers, shared.host_functions)),
+    )
     made: list[Made] = []
     for kind, children, *arguments in nodes:
         made.append(builder.build(kind, [made[child] for child in children.tolist()], arguments))
@@ -29,7 +33,9 @@ def build_programs(session: Session, graph: Graph, listed: list[Any]) -> list[Ma
 
 
 class _Builder:
-    def __init__(self, session: Session, graph: Graph, streams: list[Any], buffers: list[Any], functions: list[Any]) -> None:
+    def __init__(
+        self, session: Session, graph: Graph, streams: list[Any], buffers: list[Any], functions: list[Any]
+    ) -> None:
         self._session = session
         self._graph = graph
         self._streams = streams
@@ -103,7 +109,7 @@ class _Builder:
         return programs.WriteUndef(tensor, name)
 
     def cross_replica_copy(self, name: str, _: list[Made], source: Any, destination: Any, pairs: list[Any]) -> Made:
-        return programs.CrossReplicaCopy(source, destination, {to: by for to, by in pairs}, name)
+        return programs.CrossReplicaCopy(source, destination, dict(pairs), name)
 
     def assume_equal(self, name: str, _: list[Made], tensor: Any) -> Made:
         return programs.AssumeEqualAcrossReplicas(tensor, name)

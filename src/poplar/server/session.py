@@ -7,6 +7,7 @@ In: `[name, arguments…]` from the channel. Out: the answer of the handler of t
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import traceback
@@ -105,10 +106,7 @@ def at_line(context: list[Any]) -> Iterator[str]:
 
 def serve(descriptor: int) -> None:
     """Serve one C++ program."""
-    import poplar.server.devices
-    import poplar.server.engines
-    import poplar.server.graphs
-    import poplar.server.libraries
-
+    for part in ("devices", "engines", "graphs", "libraries"):
+        importlib.import_module(f"poplar.server.{part}")  # each registers its handlers
     os.set_inheritable(descriptor, False)
     Session(descriptor).run()

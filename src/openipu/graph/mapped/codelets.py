@@ -69,7 +69,7 @@ class Batch:
 
 
 class VertexFault(Exception):  # noqa: N818 - what happened, not what is wrong with a call
-    """A vertex of a batch crashed, did not end, or took too much: `vertex` is its number in the batch, if it is known."""
+    """A vertex crashed, did not end, or took too much: `vertex` is its number in the batch, if it is known."""
 
     def __init__(self, message: str, vertex: int = -1) -> None:
         super().__init__(message)
@@ -91,7 +91,7 @@ class Codelet(Protocol):
         ...
 
     def run(self, batch: Batch) -> int:
-        """Run all vertices of a batch. -1, or the number of the vertex that failed. `VertexFault` for one that broke."""
+        """Run all vertices of a batch. -1, or the number of the one that failed; `VertexFault` for one that broke."""
         ...
 
     def estimate(self, batch: Batch) -> npt.NDArray[np.int64] | None:

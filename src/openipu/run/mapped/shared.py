@@ -40,9 +40,10 @@ class SharedMemory:
         size = max(1, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
         size = -(-size // _PAGE) * _PAGE
         start = self._take(size)
-        whole = np.ndarray((size,), np.uint8, self._map, start)
+        whole: npt.NDArray[np.uint8] = np.ndarray((size,), np.uint8, self._map, start)
         weakref.finalize(whole, self._give_back, start, size)
-        return np.ndarray(shape, dtype, memoryview(whole))
+        used = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return whole[:used].view(dtype).reshape(shape)
 
     def locate(self, array: npt.NDArray[Any]) -> int | None:
         """Where an array begins in here; None for memory of this process alone."""
@@ -58,7 +59,8 @@ class SharedMemory:
                         self._free[start + size] = free - size
                     return start
         raise MappedRunError(
-            f"Tensors that C++ codelets work on need {size >> 20} MiB more than the {self.capacity >> 30} GiB that they can have."
+            f"Tensors that C++ codelets work on need {size >> 20} MiB more than the {self.capacity >> 30} GiB that "
+            "there are for them. Use smaller tensors."
         )
 
     def _give_back(self, start: int, size: int) -> None:

@@ -40,11 +40,11 @@ _TYPES: Mapping[torch.dtype, ElementType] = {
 }
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down every ATen call."""
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._numbers = {id(tensor): number for number, tensor in enumerate(inputs)}
         self._kept: list[torch.Tensor] = list(inputs)  # so that no address is used twice
         self.calls: list[LibraryCall] = []

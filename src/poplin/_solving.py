@@ -21,7 +21,8 @@ def cholesky(graph: Graph, a: Tensor, lower: bool, prog: Target, name: str = "",
     """The factor of a symmetric positive matrix."""
 
     def traced(given: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.cholesky_ex(given, upper=not lower)[0]
+        found: torch.Tensor = torch.linalg.cholesky_ex(given, upper=not lower)[0]
+        return found
 
     return call_library(graph, prog, "poplin::cholesky", traced, [a], name=name)[0]
 
@@ -40,7 +41,10 @@ def triangularSolve(
     """`x` of `a x = b`, or of `x a = b`."""
 
     def traced(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.solve_triangular(left, right, upper=not lower, left=leftSide, unitriangular=unitDiagonal)
+        found: torch.Tensor = torch.linalg.solve_triangular(
+            left, right, upper=not lower, left=leftSide, unitriangular=unitDiagonal
+        )
+        return found
 
     return call_library(graph, prog, "poplin::triangularSolve", traced, [a, b], types=[b.elementType()], name=name)[0]
 

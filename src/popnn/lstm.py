@@ -97,7 +97,7 @@ def lstmFwd(
         outputs = []
         for step in range(given.shape[0]):
             gates = torch.addmm(torch.addmm(shift, given[step], left), hidden, right)
-            forget, enter, candidate, leave = gates.split(size, 1)
+            forget, enter, candidate, leave = torch.chunk(gates, GATES, 1)
             cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(candidate)
             hidden = torch.sigmoid(leave) * torch.tanh(cell)
             outputs.append(hidden)

@@ -89,7 +89,7 @@ def dynamicUpdate(
     """Write a part of a tensor that begins at `offset`."""
 
     def traced(whole: torch.Tensor, new: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        indices: list[torch.Tensor] = []
+        indices: list[torch.Tensor | None] = []
         rank = whole.dim()
         for dimension in range(rank):
             if dimension in dims:

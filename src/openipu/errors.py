@@ -75,6 +75,10 @@ class InputError(OpenIpuError):
     """A run-time input does not match what the program was compiled for."""
 
 
+class AbortError(OpenIpuError):
+    """A program ended itself, as its author wrote it: the message names the op."""
+
+
 class ArithmeticFaultError(OpenIpuError):
     """Floating-point exceptions are on, and an operator produced inf or NaN: the user mends the named line."""
 

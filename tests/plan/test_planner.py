@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from openipu.graph import OutputMode, Phase
+from openipu.graph import OutputChoice, OutputMode, Phase
 from openipu.machine import resolve_system
 from openipu.ops.cost import StepKind
 from openipu.plan import VariableKind
@@ -99,6 +99,18 @@ def test_accumulation_adds_one_accumulator_a_parameter_and_repeats_only_the_micr
     assert once == pytest.approx(sum(outputs))
     assert timing.samples_per_call == 3 * 4 * 16
     assert timing.samples_per_second == pytest.approx(192 / (timing.call_cycles / 1.85e9))
+
+
+def test_each_output_is_streamed_as_often_as_its_own_mode_says(make_plan):
+    class Copies(nn.Module):
+        def forward(self, x):
+            return x + 1, x + 2, x + 3
+
+    choices = (OutputChoice(1, OutputMode.EVERY_N, 4), OutputChoice(2, OutputMode.SUM))
+    plan = make_plan(Copies(), (torch.randn(8, 256),), device_iterations=8, output_choices=choices)
+    writes = [step for step in plan.steps if step.name.startswith("write output")]
+    assert [step.moved_bytes for step in writes] == [4 * 256, 4 * 256 // 4, 4 * 256]
+    assert [step.per_call for step in writes] == [False, False, True]
 
 
 def test_replicas_reduce_their_gradients_over_the_links_in_a_ring(make_plan, perceptron, batch):

@@ -8,8 +8,8 @@ from torch import nn
 
 import poptorch
 from openipu.graph import note_of
-from openipu.run.host.beam_search import search_beams
-from openipu.run.host.tensor_text import FloatFormat, TextStyle, format_tensor
+from openipu.host.beam_search import search_beams
+from openipu.host.tensor_text import FloatFormat, TextStyle, format_tensor
 
 
 def quiet():

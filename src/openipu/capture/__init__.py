@@ -17,6 +17,7 @@ from openipu.capture.constructs.subgraphs import capture_branches, capture_loop
 from openipu.capture.failures import DynamicShapeError
 from openipu.capture.hosting import is_on_ipu, lift, on_host
 from openipu.capture.lines import register_internal_directory
+from openipu.capture.model.traced import Traced
 from openipu.capture.model.twins import list_tensors
 from openipu.capture.optimizer.structure import (
     compute_hyper_parameters,
@@ -35,6 +36,7 @@ __all__ = [
     "BlockPlace",
     "DynamicShapeError",
     "Origin",
+    "Traced",
     "at_origin",
     "attach_attributes",
     "call_custom_op",

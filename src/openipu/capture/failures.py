@@ -99,6 +99,16 @@ def refuse_set_memory() -> CaptureError:
     )
 
 
+def refuse_growth(shape: list[int], larger: list[int]) -> CaptureError:
+    """`resize_()`, or an `out=` that is too small, where the old memory has more than one name."""
+    return CaptureError(
+        locate(
+            f"A tensor of shape {shape} is resized to {larger}, and what holds it, an input, a weight, a buffer or a "
+            f"view, cannot grow with it in a static graph. Make a tensor of shape {larger} for the result."
+        )
+    )
+
+
 def refuse_strided_view(shape: list[int], strides: list[int], line: SourceLine | None) -> CaptureError:
     """`as_strided` of memory that has gaps."""
     return CaptureError(

@@ -7,7 +7,7 @@ are never read; the model is left as it was, whatever forward raises.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from openipu.capture.constructs.streams import check_streams
 from openipu.capture.functional.functionalise import finish_graph, make_functional
 from openipu.capture.model.arguments import ArgumentTwins, make_argument_twins
 from openipu.capture.model.results import Result, Trace, collect_results
+from openipu.capture.model.traced import Traced, write_held
 from openipu.capture.model.twins import ModelTwins
 from openipu.capture.optimizer.structure import LOSS_SCALING, list_hyper_parameters
 from openipu.capture.optimizer.update_graph import CapturedUpdate, TrainedParameter, capture_update
@@ -220,19 +221,36 @@ def _trace(
         if training:
             stack.enter_context(keep_saved_values(lambda tensor: capture.recorder.save(tensor), _read_saved))
         output = model(*arguments.args, **arguments.kwargs)
-        if not training:
-            return Trace(output, None, {})
-        loss = choose_loss(capture.losses, capture.recorder)
-        leaves = {name: twin for name, twin in twins.parameters.items() if twin.requires_grad}
-        if not loss.requires_grad or not leaves:
-            capture.warn(describe_untrained(loss, capture.recorder))
-            return Trace(output, loss, dict.fromkeys(leaves))
-        capture.notes.start_backward(note_of(capture.recorder.node_of(loss)))
-        seed = torch.ones_like(loss)
-        if scale is not None:
-            seed = seed * scale.to(loss.dtype)
-        gradients = run_backward(loss, seed, list(leaves.values()))
-        return Trace(output, loss, dict(zip(leaves, gradients, strict=True)))
+        traced = output if isinstance(output, Traced) else Traced(outputs={})
+        write_held(traced, twins)
+        leaves = {name: twin for name, twin in twins.parameters.items() if twin.requires_grad} if training else {}
+        loss = _find_loss(traced, capture) if training else None
+        gradients = _differentiate(loss, [*leaves.values(), *traced.watched.values()], capture, scale)
+        if output is traced:
+            output = traced.join_gradients(dict(zip(traced.watched, gradients[len(leaves) :], strict=True)))
+        return Trace(output, loss, dict(zip(leaves, gradients, strict=False)))
+
+
+def _find_loss(traced: Traced, capture: ActiveCapture) -> torch.Tensor:
+    return traced.loss if traced.loss is not None else choose_loss(capture.losses, capture.recorder)
+
+
+def _differentiate(
+    loss: torch.Tensor | None, targets: Sequence[torch.Tensor], capture: ActiveCapture, scale: torch.Tensor | None
+) -> Sequence[torch.Tensor | None]:
+    """The gradients of some tensors, None where none arrives."""
+    if loss is None:
+        return [None] * len(targets)
+    if not loss.requires_grad or not targets:
+        capture.warn(describe_untrained(loss, capture.recorder))
+        return [None] * len(targets)
+    capture.notes.start_backward(note_of(capture.recorder.node_of(loss)))
+    seed = torch.ones_like(loss)
+    if scale is not None:
+        seed = seed * scale.to(loss.dtype)
+    reached = [target for target in targets if target.requires_grad]
+    found = iter(run_backward([loss], [seed], reached))
+    return [next(found) if target.requires_grad else None for target in targets]
 
 
 def _read_saved(saved: SavedValue) -> torch.Tensor:

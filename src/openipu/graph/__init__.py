@@ -1,11 +1,12 @@
 """The one IR and the options it is run with."""
 
 from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall, has_effects
-from openipu.graph.optimizer import OptimizerGroup, OptimizerKind, OptimizerSpec
+from openipu.graph.optimizer import ClipGroup, OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
     HOST_ONLY,
     GradientTracking,
     LossScaleControl,
+    OutputChoice,
     OutputMode,
     Recompute,
     Reduction,
@@ -41,6 +42,7 @@ __all__ = [
     "NOTE",
     "RECURRENT_OPS",
     "BranchCall",
+    "ClipGroup",
     "FunctionCall",
     "GradientTracking",
     "Graph",
@@ -55,6 +57,7 @@ __all__ = [
     "OptimizerGroup",
     "OptimizerKind",
     "OptimizerSpec",
+    "OutputChoice",
     "OutputKind",
     "OutputMode",
     "OutputTree",

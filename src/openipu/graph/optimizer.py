@@ -17,6 +17,9 @@ class OptimizerKind(StrEnum):
     ADAMW = "adamw"
     RMSPROP = "rmsprop"
     LAMB = "lamb"
+    ADAMAX = "adamax"
+    ADAGRAD = "adagrad"
+    ADADELTA = "adadelta"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +31,22 @@ class OptimizerGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class ClipGroup:
+    """Parameters whose gradients have a common norm of at most this."""
+
+    max_norm: float
+    parameters: tuple[str, ...] | None = None  # None: all that have gradients
+
+
+@dataclass(frozen=True, slots=True)
 class OptimizerSpec:
     """Structure of an optimizer. Two optimizers with equal specs can share one executable."""
 
     kind: OptimizerKind
     groups: tuple[OptimizerGroup, ...]
     state_dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)  # state name -> dtype, where not float32
-    max_grad_norm: float | None = None
+    max_grad_norm: float | None = None  # of all gradients together, as `torch.nn.utils.clip_grad_norm_` limits it
+    clip_groups: tuple[ClipGroup, ...] = ()
     max_grad_value: float | None = None  # each element of a gradient is limited to this size
     loss_scaling: bool = False  # the loss is multiplied by a hyper-parameter, and gradients are divided by it
     accumulator_dtype: torch.dtype | None = None  # of gradients that are added up over micro-batches; None: as computed

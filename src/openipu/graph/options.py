@@ -26,11 +26,25 @@ class OutputMode(StrEnum):
     SUM = "sum"
 
 
+@dataclass(frozen=True, slots=True)
+class OutputChoice:
+    """Which results of one output come back to the host, where it is not as `output_mode` says."""
+
+    leaf: int  # `GraphOutput.index`
+    mode: OutputMode = OutputMode.ALL
+    period: int = 1  # EVERY_N: micro-batches of a replica between results
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.period, int) or self.period < 1:
+            raise OptionError(f"The period of an output must be a whole number of at least 1, not {self.period!r}.")
+
+
 class Reduction(StrEnum):
-    """How gradients of accumulation steps and replicas are combined."""
+    """How gradients of accumulation steps, or of replicas, are combined."""
 
     MEAN = "mean"
     SUM = "sum"
+    RUNNING_MEAN = "running mean"  # the mean at any time, so that no sum overflows; `MEAN` weighs each share first, too
 
 
 class Tier(StrEnum):
@@ -148,9 +162,11 @@ class RunOptions:
     gradient_accumulation: int = 1
     replicas: int = 1  # of this process
     instances: int = 1  # processes with as many replicas each, which share every update
-    reduction: Reduction = Reduction.MEAN
+    reduction: Reduction = Reduction.MEAN  # over accumulation steps, and over replicas where nothing else is said
+    replica_reduction: Reduction | None = None  # over replicas and instances; None: as `reduction`
     output_mode: OutputMode = OutputMode.ALL
     output_period: int = 1  # EVERY_N: device iterations between results
+    output_choices: tuple[OutputChoice, ...] = ()  # outputs with a mode of their own
     half_partials: bool = False  # half products are summed in half, not in float
     stochastic_rounding: bool = False  # float32 results become one of the two nearest half numbers by chance
     half_overflow: Overflow = Overflow.INFINITY  # what a result that is too large for half becomes
@@ -195,6 +211,16 @@ class RunOptions:
                 f"{Term.OUTPUT_PERIOD} ({self.output_period}) must divide {Term.DEVICE_ITERATIONS} "
                 f"({self.device_iterations})."
             )
+
+        leaves = [choice.leaf for choice in self.output_choices]
+        if len(set(leaves)) != len(leaves):
+            raise OptionError(
+                f"An output has more than one mode: {sorted(leaves)} are the outputs that were given one."
+            )
+
+    def choice_of(self, leaf: int) -> OutputChoice | None:
+        """The mode of an output's own, if it has one."""
+        return next((choice for choice in self.output_choices if choice.leaf == leaf), None)
 
     def location_of(self, role: TensorRole) -> TensorLocation:
         return dict(self.locations).get(role, TensorLocation())

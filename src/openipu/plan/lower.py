@@ -72,7 +72,7 @@ class _Lowering:
         self.first_values: dict[tuple[int, str, int], Value] = {}  # of nodes that were made again
         self.named: dict[tuple[InputKind, str], Value] = {}  # a parameter is one storage in both graphs
         self.gradients: dict[str, Value] = {}
-        self.results: list[Value] = []
+        self.results: list[tuple[int, Value]] = []
         self.remade: set[fx.Node] = set()
         self.gradient_nodes: dict[str, fx.Node] = {
             entry.name: node
@@ -276,7 +276,7 @@ class _Lowering:
                 self.list.overwrite(self.named[target, entry.name].storage, value, note_of(node))
             elif entry.kind is OutputKind.OUTPUT:
                 value.storage.streamed_out = True
-                self.results.append(value)
+                self.results.append((entry.index, value))
 
 
 def _count_ipus(program: Program) -> int:

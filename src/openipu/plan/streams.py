@@ -36,11 +36,12 @@ def _add_host_streams(workload: Workload, system: System, options: RunOptions) -
         where = Place(place.ipu, place.stage, Phase.FORWARD)
         stream = _make_stream(f"read {storage.name}", storage.operand.bytes, where, system, options)
         workload.streams_in.append(stream)
-    per_call = options.output_mode in (OutputMode.FINAL, OutputMode.SUM)
-    period = options.output_period if options.output_mode is OutputMode.EVERY_N else 1
-    for index, value in enumerate(workload.results):
+    for index, (leaf, value) in enumerate(workload.results):
+        choice = options.choice_of(leaf)
+        mode, period = (choice.mode, choice.period) if choice else (options.output_mode, options.output_period)
+        per_call = mode in (OutputMode.FINAL, OutputMode.SUM)
         place = value.storage.place or start
-        size = -(-value.operand.bytes // period)  # on average over micro-batches
+        size = -(-value.operand.bytes // (period if mode is OutputMode.EVERY_N else 1))  # on average over micro-batches
         stream = _make_stream(f"write output {index}", size, place, system, options, per_call)
         workload.streams_out.append(stream)
 

@@ -141,7 +141,7 @@ class Workload:
     tasks: list[Task]
     storages: list[Storage]
     inputs: list[Storage]
-    results: list[Value]
+    results: list[tuple[int, Value]]  # leaf of what comes back, and its value in one micro-batch
     micro_batch: int
     gradient_bytes: dict[int, int]  # by IPU
     ipus: int

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from openipu.errors import InputError, OptionError
-from openipu.graph import InputKind, OutputKind, OutputMode, Program, RunOptions, Tier
+from openipu.graph import InputKind, OutputKind, Program, RunOptions, Tier
 from openipu.graph.collection import pause_collection
 from openipu.run.batching import split_call
 from openipu.run.engines.engine import Engine
@@ -26,7 +26,7 @@ from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.memory.host_memory import keep_pages
 from openipu.run.memory.lanes import Lanes
 from openipu.run.memory.written_buffers import check_written_buffers
-from openipu.run.outputs import OutputCollector, combine_micro_batches
+from openipu.run.outputs import OutputCollector, check_choices, combine_micro_batches
 from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.random_stream import RandomStream
 from openipu.run.repeatable import Repeatable
@@ -192,7 +192,7 @@ class Executable:
     ) -> RunResult:
         options, fold = self.options, engine.fold
         results = self._find_results(engine.function_of(0))  # the same for every lane
-        collector = OutputCollector(options, results.outputs, self.program.output_tree)
+        collector = OutputCollector(options, results.outputs, results.scalar, self.program.output_tree)
         taps = TapCollector(options)
         changed: dict[int, list[torch.Tensor]] = {}
         times: list[MicroBatchTimes] = []
@@ -222,17 +222,8 @@ class Executable:
             for index, tensor in results.tapped:
                 taps.add(tensor, values[index], iteration, step, replica)
             outputs = [values[index] for index in results.output_positions]
-            together = fold > 1 and options.output_mode is OutputMode.ALL
-            if together:
-                collector.add_together(outputs)
-            for offset in range(fold):
-                own_iteration, own_within = divmod(position + offset, steps)
-                own_step, own_replica = divmod(own_within, options.replicas)
-                wanted = together or collector.wants(own_iteration, own_step)
-                if wanted and not together:
-                    one = outputs if fold == 1 else _take_one(outputs, results.scalar, offset, fold)
-                    collector.add(own_replica, one)
-                times.append(MicroBatchTimes(asked, ready, done, clock(), wanted))
+            stored = collector.take(position, fold, outputs)
+            times.extend(MicroBatchTimes(asked, ready, done, clock(), kept) for kept in stored)
             last_iteration, last_within = divmod(position + fold - 1, steps)
             if last_within == steps - 1:
                 if self._group is not None:
@@ -338,6 +329,7 @@ def _check_options(program: Program, options: RunOptions) -> None:
             f"{kinds[options.training]}: capture it again with the same setting of training."
         )
     check_written_buffers(program, options)
+    check_choices(program, options)
 
 
 class _Results:
@@ -370,11 +362,3 @@ def _join_inputs(parts: Sequence[torch.Tensor]) -> torch.Tensor:
         return first
     size = (first.shape[0] * len(parts), *first.shape[1:])
     return first.as_strided(size, first.stride(), first.storage_offset())
-
-
-def _take_one(outputs: Sequence[torch.Tensor], scalar: Sequence[bool], offset: int, fold: int) -> list[torch.Tensor]:
-    """The outputs of one of the folded micro-batches."""
-    return [
-        tensor[offset] if single else tensor.narrow(0, offset * (tensor.shape[0] // fold), tensor.shape[0] // fold)
-        for tensor, single in zip(outputs, scalar, strict=True)
-    ]

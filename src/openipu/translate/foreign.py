@@ -40,6 +40,11 @@ class ForeignNode:
     notes: Mapping[str, Any] = field(default_factory=dict)  # for Note.attributes: share of memory, checkpoint …
 
     @property
+    def bodies(self) -> list[ForeignGraph]:
+        """The graphs that it runs: a loop's body, the two sides of a branch."""
+        return [value for value in self.attributes.values() if isinstance(value, ForeignGraph)]
+
+    @property
     def title(self) -> str:
         """What messages call it."""
         return f"node {self.name!r} ({self.domain + '.' if self.domain else ''}{self.op})"
@@ -99,4 +104,9 @@ class ForeignGraph:
             graph = waiting.pop()
             for node in graph.nodes:
                 yield node
-                waiting.extend(value for value in node.attributes.values() if isinstance(value, ForeignGraph))
+                waiting.extend(node.bodies)
+
+    def list_bodies(self) -> Iterator[ForeignGraph]:
+        """The graphs inside its nodes, and those inside theirs."""
+        for node in self.list_nodes():
+            yield from node.bodies

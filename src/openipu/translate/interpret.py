@@ -15,9 +15,9 @@ import torch
 from openipu.capture import Origin, at_origin, is_capturing, is_on_ipu, lift, on_host
 from openipu.errors import OpenIpuError, TranslationError
 from openipu.graph import SourceLine
-from openipu.translate.foreign import ForeignGraph, ForeignNode
+from openipu.translate.foreign import ForeignGraph, ForeignNode, Weight
 from openipu.translate.rules import Results, Table
-from openipu.translate.site import Site
+from openipu.translate.site import Site, Variables
 
 DEEPEST_BODY = 32  # graphs inside graphs
 # What torch and Python raise for inputs and attributes that do not go together, such as a file may hold.
@@ -29,10 +29,22 @@ _WRONG_NODES = (
 class Interpreter:
     """One run over a graph and the graphs inside it."""
 
-    def __init__(self, table: Table, *, training: bool = False, file: str = "") -> None:
+    def __init__(
+        self,
+        table: Table,
+        *,
+        training: bool = False,
+        file: str = "",
+        variables: Variables | None = None,
+        replicas: int = 1,
+        inner: Mapping[int, torch.Tensor] | None = None,
+    ) -> None:
         self._table = table
         self._training = training
         self._file = file
+        self._replicas = replicas
+        self._variables = Variables() if variables is None else variables
+        self._inner = dict(inner or {})  # weights of the graphs inside, by the identity of their `Weight`
         self._depth = 0
 
     def run(
@@ -64,13 +76,13 @@ class Interpreter:
 
         inputs = tuple(known[name] if name else None for name in node.inputs)
         rule = self._table.need(node, self._file)
-        has_bodies = any(isinstance(value, ForeignGraph) for value in node.attributes.values())
+        has_bodies = bool(node.bodies)
         folds = rule.folds and not has_bodies and not any(value is not None and is_on_ipu(value) for value in inputs)
         lift_value = None if folds or has_bodies or not is_capturing() else lift
-        site = Site(node, inputs, self._file, run_body, self._training, lift_value)
+        site = Site(node, inputs, self._file, run_body, self._training, lift_value, self._variables, self._replicas)
         with at_origin(self._describe(node)), on_host() if folds else nullcontext():
             try:
-                results = _list_results(rule.handler(site))
+                results = _part(_list_results(rule.handler(site)), site.inputs)
             except OpenIpuError:
                 raise
             except _WRONG_NODES as error:
@@ -92,10 +104,18 @@ class Interpreter:
         self._depth += 1
         try:
             own = dict(zip(body.inputs, inputs, strict=False))
-            weights = {name: weight.read() for name, weight in body.weights.items()}
-            return list(self.run(body, {**around, **weights, **own}).values())
+            weights = {name: self._find_weight(weight) for name, weight in body.weights.items()}
+            results = self.run(body, {**around, **weights, **own})
+            return [results[name] for name in body.outputs]  # a body may return one tensor twice
         finally:
             self._depth -= 1
+
+    def _find_weight(self, weight: Weight) -> torch.Tensor:
+        """A weight of a graph inside: held like those of the whole graph, or a constant."""
+        held = self._inner.get(id(weight))
+        if held is None:
+            held = self._inner[id(weight)] = weight.read()
+        return held
 
     def _describe(self, node: ForeignNode) -> Origin:
         line = SourceLine(self._file, node.number, node.name) if self._file else None
@@ -106,6 +126,12 @@ class Interpreter:
 
 def _list_results(results: Results) -> Sequence[torch.Tensor | None]:
     return (results,) if results is None or isinstance(results, torch.Tensor) else results
+
+
+def _part(results: Sequence[torch.Tensor | None], inputs: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    """Results that are tensors of their own where gradients flow: those of an input and of its copy differ."""
+    passed = {id(value) for value in inputs if value is not None and value.requires_grad}
+    return [value.view_as(value) if value is not None and id(value) in passed else value for value in results]
 
 
 def _describe_inputs(inputs: Iterable[torch.Tensor | None]) -> str:

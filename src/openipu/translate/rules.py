@@ -34,6 +34,7 @@ class Rule:
     static: tuple[int, ...] = ()  # inputs whose values decide the graph
     domain: str = ""
     folds: bool = True  # what it makes of constants is a constant; not so random numbers
+    writes: tuple[int, ...] = ()  # inputs that a run changes: running statistics, variables that are assigned
 
 
 class Table:
@@ -85,11 +86,12 @@ def rule(
     static: Sequence[int] = (),
     domain: str = "",
     folds: bool = True,
+    writes: Sequence[int] = (),
 ) -> Callable[[H], H]:
     """Mark a function as the rule of one or more ops; `collect` finds it in its module."""
 
     def mark(handler: H) -> H:
-        entries = [Rule(op, handler, since, until, tuple(static), domain, folds) for op in ops]
+        entries = [Rule(op, handler, since, until, tuple(static), domain, folds, tuple(writes)) for op in ops]
         found: list[Rule] = getattr(handler, "_rules", [])
         handler._rules = [*found, *entries]  # type: ignore[attr-defined]
         return handler

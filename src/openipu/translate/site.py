@@ -7,8 +7,8 @@ errors that name the node.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import torch
@@ -23,6 +23,23 @@ LARGEST_RESULT = 1 << 26  # elements of a constant that a file asks for
 RunBody = Callable[[ForeignGraph, Sequence[torch.Tensor]], list[torch.Tensor]]
 
 
+class Variables:
+    """Weights that a run may change, known by the tensors that stand for them, under whatever name a node has them."""
+
+    def __init__(self, held: Mapping[str, torch.Tensor] | None = None) -> None:
+        self._held = dict(held or {})
+        self._names = {id(tensor): name for name, tensor in self._held.items()}
+        self.written: dict[str, torch.Tensor] = {}
+
+    def write(self, variable: torch.Tensor | None, value: torch.Tensor) -> bool:
+        """Note a new value; False where the tensor is no variable."""
+        name = self._names.get(id(variable))
+        if name is None:
+            return False
+        self.written[name] = value
+        return True
+
+
 @dataclass(frozen=True, eq=False)
 class Site:
     """One call of an op."""
@@ -33,6 +50,8 @@ class Site:
     run_body: RunBody  # runs a graph of the node's own: the body of a loop, a branch
     training: bool = False
     lift: Callable[[torch.Tensor], torch.Tensor] | None = None  # makes a value of the host one of the program
+    variables: Variables = field(default_factory=lambda: Variables())
+    replicas: int = 1  # of the program
 
     @property
     def version(self) -> int:
@@ -99,6 +118,10 @@ class Site:
     def numbers(self, position: int, what: str) -> list[int]:
         """A static list of whole numbers."""
         return [int(number) for number in self.value(position, what).flatten().tolist()]
+
+    def write(self, position: int, value: torch.Tensor) -> bool:
+        """Give the variable behind an input a new value, from the end of this run on. False: it is no variable."""
+        return self.variables.write(self.inputs[position], value)
 
     def check_size(self, sizes: Sequence[int]) -> None:
         """Refuse a result that no machine could hold: a few bytes of a file can ask for any shape."""

@@ -6,7 +6,7 @@ import torch
 
 from openipu.capture import call_in_graph, is_capturing
 from openipu.graph import FunctionCall
-from openipu.run.host.point_sampling import count_samples, sample_farthest
+from openipu.host.point_sampling import count_samples, sample_farthest
 from poptorch.errors import createPoptorchError
 from poptorch.ops._checks import require_tensor
 

@@ -9,7 +9,7 @@ import torch
 
 from openipu.capture import call_in_graph, is_capturing
 from openipu.graph import FunctionCall
-from openipu.run.host.tensor_text import FloatFormat, TextStyle, format_tensor
+from openipu.host.tensor_text import FloatFormat, TextStyle, format_tensor
 from poptorch.errors import createPoptorchError
 from poptorch.ops._checks import require_tensor
 

@@ -81,16 +81,21 @@ def call_in_graph(
 
 def refuse_lost_gradient(what: str, inputs: Tensors) -> None:
     """A call without a backward of its own, in a training graph: what is trained through it would silently not be."""
-    capture = find_active()
-    if capture is None or not capture.training or not torch.is_grad_enabled():
-        return
-    if any(tensor.requires_grad for tensor in inputs):
+    if loses_gradient(inputs):
         raise CaptureError(
             locate(
                 f"{what} has no gradient, and reads tensors that are trained: they would be left out of training. "
                 "Write it as plain Python in forward, or put it under torch.no_grad() if it is not to be trained."
             )
         )
+
+
+def loses_gradient(inputs: Tensors) -> bool:
+    """Is something trained through these inputs, so that a call has to say its gradient?"""
+    capture = find_active()
+    if capture is None or not capture.training or not torch.is_grad_enabled():
+        return False
+    return any(tensor.requires_grad for tensor in inputs)
 
 
 def resolve_calls(graph: fx.Graph) -> None:

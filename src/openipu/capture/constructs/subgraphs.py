@@ -15,7 +15,8 @@ import torch
 from torch import fx
 
 from openipu.capture.active import ActiveCapture, find_active
-from openipu.capture.constructs.calls import call_in_graph, refuse_lost_gradient
+from openipu.capture.constructs.branch_gradients import BranchSide, Gradient, is_differentiable, make_backward
+from openipu.capture.constructs.calls import call_in_graph, loses_gradient, refuse_lost_gradient
 from openipu.capture.failures import locate
 from openipu.capture.functional.functionalise import finish_graph, make_functional
 from openipu.capture.model.twins import make_twin
@@ -66,8 +67,13 @@ def capture_branches(
     then_inputs: Sequence[torch.Tensor],
     else_body: Body,
     else_inputs: Sequence[torch.Tensor],
+    *,
+    trains: bool = False,
 ) -> list[torch.Tensor]:
-    """One of two bodies, as the value of `condition` says when the program runs."""
+    """One of two bodies, as the value of `condition` says when the program runs.
+
+    What `trains` has a gradient: a branch of its own, in which the body that ran is computed again and differentiated.
+    """
     if condition.numel() != 1:
         raise CaptureError(
             locate(f"A condition has one element, not {condition.numel()}. Reduce it with torch.any() or torch.all().")
@@ -77,8 +83,27 @@ def capture_branches(
     _check_alike(chosen.results, otherwise.results, "What one branch returns", "what the other does")
     call = BranchCall("cond", chosen.graph, otherwise.graph)
     inputs = [condition, *then_inputs, *chosen.outer, *else_inputs, *otherwise.outer]
-    refuse_lost_gradient("A branch of the device", inputs)
-    return call_in_graph(call, inputs, chosen.results)
+    if not trains or not loses_gradient(inputs):
+        refuse_lost_gradient("A branch of the device", inputs)
+        return call_in_graph(call, inputs, chosen.results)
+    if call.random:
+        raise CaptureError(
+            locate(
+                "A branch of the device that is trained draws random numbers, and its gradient would draw others. "
+                "Move dropout and the like out of the branch."
+            )
+        )
+    sides = [
+        BranchSide(then_body, then_inputs, [*then_inputs, *chosen.outer]),
+        BranchSide(else_body, else_inputs, [*else_inputs, *otherwise.outer]),
+    ]
+
+    def differentiate(saved: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> Sequence[Gradient]:
+        backward = [make_backward(sides, place) for place in range(2)]
+        found = iter(capture_branches(saved[0], backward[0], gradients, backward[1], gradients))
+        return [next(found) if is_differentiable(tensor) else None for tensor in inputs]
+
+    return call_in_graph(call, inputs, chosen.results, differentiate)
 
 
 def _capture_body(body: Body, inputs: Sequence[torch.Tensor], what: str) -> _CapturedBody:

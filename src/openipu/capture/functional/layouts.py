@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from openipu.capture.functional.forms import BATCH_NORM, complete_arguments, find_functional_form
 from openipu.capture.functional.held_values import HOLD, find_dense_strides, has_layout, is_dense
-from openipu.capture.record.recorder import find_written
+from openipu.capture.record.schemas import find_written
 from openipu.capture.record.torch_private import OpOverload, storage_key
 from openipu.graph import NOTE
 

@@ -18,7 +18,8 @@ from torch.utils import _pytree as pytree
 
 from openipu.capture.functional.forms import BATCH_NORM, complete_arguments, find_functional_form
 from openipu.capture.functional.held_values import has_layout
-from openipu.capture.record.recorder import META, find_written
+from openipu.capture.record.recorder import META
+from openipu.capture.record.schemas import find_written
 from openipu.capture.record.torch_private import OpOverload, storage_key
 from openipu.graph import NOTE
 

@@ -35,6 +35,9 @@ _VALUES = {  # always inputs of the update
     OptimizerKind.ADAMW: _MOMENTS,
     OptimizerKind.RMSPROP: ("lr", "eps", "alpha", "alpha_rest"),
     OptimizerKind.LAMB: (*_MOMENTS, "max_weight_norm"),
+    OptimizerKind.ADAMAX: ("lr", "eps", "beta1_rest", "beta2"),
+    OptimizerKind.ADAGRAD: ("lr", "eps"),
+    OptimizerKind.ADADELTA: ("lr", "eps", "alpha", "alpha_rest"),
 }
 _VALUE_FLAGS = {  # inputs only where they are not neutral, or may become so: name -> its neutral value
     "momentum": 0.0,
@@ -42,14 +45,24 @@ _VALUE_FLAGS = {  # inputs only where they are not neutral, or may become so: na
     "velocity_scaling": 1.0,
     "weight_decay": 0.0,
 }
+_DECAY = ("weight_decay", "maximize", "decoupled_weight_decay")
 _FLAGS = {  # what decides the shape of the graph
-    OptimizerKind.SGD: ("momentum", "weight_decay", "maximize"),
-    OptimizerKind.ADAM: ("weight_decay", "maximize", "decoupled_weight_decay"),
-    OptimizerKind.ADAMW: ("weight_decay", "maximize"),
-    OptimizerKind.RMSPROP: ("momentum", "weight_decay", "maximize", "centered", "use_tf_variant"),
-    OptimizerKind.LAMB: ("weight_decay",),
+    OptimizerKind.SGD: ("momentum", "weight_decay", "maximize", "always_dampened", "state_as_parameter"),
+    OptimizerKind.ADAM: (*_DECAY, "scaled_state"),
+    OptimizerKind.ADAMW: ("weight_decay", "maximize", "scaled_state"),
+    OptimizerKind.RMSPROP: ("momentum", *_DECAY, "centered", "use_tf_variant"),
+    OptimizerKind.LAMB: ("weight_decay", "l2_penalty", "scaled_state"),
+    OptimizerKind.ADAMAX: (*_DECAY, "scaled_state"),
+    OptimizerKind.ADAGRAD: ("momentum", *_DECAY),
+    OptimizerKind.ADADELTA: ("momentum", *_DECAY),
 }
-_MOMENTUM_FLAGS = ("nesterov", "dampening", "velocity_scaling", "use_combined_accum")  # of SGD, where it has momentum
+_MOMENTUM_FLAGS = (
+    "nesterov",
+    "dampening",
+    "velocity_scaling",
+    "use_combined_accum",
+    "ahead",
+)  # of SGD, where it has momentum
 
 
 def find_kind(optimizer: torch.optim.Optimizer) -> OptimizerKind:
@@ -159,6 +172,8 @@ def _read_flags(kind: OptimizerKind, settings: Settings, variable: frozenset[str
     names = _FLAGS[kind]
     if kind is OptimizerKind.SGD and is_needed("momentum"):
         names = (*names, *_MOMENTUM_FLAGS)
+    elif kind is OptimizerKind.SGD and settings.get("always_dampened"):
+        names = (*names, "dampening")
     flags = {name for name in names if is_needed(name)}
     if settings.get("bias_correction") is False:
         flags.add("no_bias_correction")
@@ -167,8 +182,11 @@ def _read_flags(kind: OptimizerKind, settings: Settings, variable: frozenset[str
 
 def _list_names(kind: OptimizerKind, flags: frozenset[str]) -> tuple[str, ...]:
     names = _VALUES[kind]
-    if names[: len(_MOMENTS)] == _MOMENTS and "no_bias_correction" not in flags:
-        names = (*names, *_CORRECTION)
+    if "no_bias_correction" not in flags:
+        if kind is OptimizerKind.ADAMAX:
+            names = (*names, "log_beta1")
+        elif names[: len(_MOMENTS)] == _MOMENTS:
+            names = (*names, *_CORRECTION)
     return (*names, *(name for name in _VALUE_FLAGS if name in flags))
 
 
@@ -176,7 +194,7 @@ def _compute_values(kind: OptimizerKind, settings: Settings) -> dict[str, float]
     plain = ("lr", "eps", "alpha", "max_weight_norm")
     values = {name: float(settings[name]) for name in plain if name in settings}
     values |= {name: float(settings.get(name, neutral)) for name, neutral in _VALUE_FLAGS.items()}
-    if not values["momentum"]:
+    if not values["momentum"] and not settings.get("always_dampened"):
         values["dampening"] = 0.0  # as in torch, which dampens momentum alone
     if "alpha" in values:
         values["alpha_rest"] = 1 - float(settings["alpha"])

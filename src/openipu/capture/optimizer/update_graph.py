@@ -6,13 +6,15 @@ and state to new weights and state, equal to torch.optim's single-tensor step in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 
 from openipu.capture.functional.functionalise import finish_graph, make_functional
-from openipu.capture.optimizer.rules import RULES, GroupUpdate, Slots, choose_working_dtype
+from openipu.capture.optimizer.clipping import clip_groups, clip_norm, limit_values
+from openipu.capture.optimizer.members import GroupUpdate, Slots, choose_working_dtype
+from openipu.capture.optimizer.rules import RULES
 from openipu.capture.optimizer.structure import LOSS_SCALING, list_hyper_parameters
 from openipu.capture.record.recorder import META, Recorder
 from openipu.errors import OptionError
@@ -60,9 +62,10 @@ def capture_update(spec: OptimizerSpec, trained: Mapping[str, TrainedParameter])
     with torch.no_grad(), tracer.recorder:
         gradients = tracer.unscale_gradients()
         if spec.max_grad_norm is not None and gradients:
-            gradients = _clip(gradients, spec.max_grad_norm, tracer.enter_module)
+            gradients = clip_norm(gradients, spec.max_grad_norm, tracer.enter_module)
+        gradients = clip_groups(gradients, spec.clip_groups, tracer.enter_module)
         if spec.max_grad_value is not None:
-            gradients = _limit(gradients, spec.max_grad_value, tracer.enter_module)
+            gradients = limit_values(gradients, spec.max_grad_value, tracer.enter_module)
         for index, members in enumerate(groups):
             if members:
                 tracer.update_group(index, members, gradients)
@@ -72,20 +75,27 @@ def capture_update(spec: OptimizerSpec, trained: Mapping[str, TrainedParameter])
 def list_state_slots(spec: OptimizerSpec, group: OptimizerGroup, parameter: TrainedParameter) -> list[StateSlot]:
     """The state of one parameter. Like torch, each parameter counts its own steps."""
     flags = group.flags
+    counts = "no_bias_correction" not in flags
+    momentum = ["momentum_buffer"] * ("momentum" in flags)
     scalars: list[str] = []
-    initial = 0.0
-    if spec.kind is OptimizerKind.SGD:
-        tensors = ["momentum_buffer"] if "momentum" in flags else []
-        # torch starts the momentum with the undampened gradient, so the first step must be known.
-        scalars = ["step"] if "dampening" in flags else []
-    elif spec.kind is OptimizerKind.RMSPROP:
-        tensors = ["square_avg"] + ["grad_avg"] * ("centered" in flags) + ["momentum_buffer"] * ("momentum" in flags)
-        initial = 1.0 if "use_tf_variant" in flags else 0.0
-    else:
-        tensors = ["exp_avg", "exp_avg_sq"]
-        scalars = [] if "no_bias_correction" in flags else ["step"]
+    match spec.kind:
+        case OptimizerKind.SGD:
+            tensors = momentum
+            # torch starts the momentum with the undampened gradient, so the first step must be known.
+            scalars = ["step"] if momentum and "dampening" in flags and "always_dampened" not in flags else []
+        case OptimizerKind.RMSPROP:
+            tensors = ["square_avg"] + ["grad_avg"] * ("centered" in flags) + momentum
+        case OptimizerKind.ADAGRAD:
+            tensors = ["sum", *momentum]
+        case OptimizerKind.ADADELTA:
+            tensors = ["square_avg", "acc_delta", *momentum]
+        case OptimizerKind.ADAMAX:
+            tensors, scalars = ["exp_avg", "exp_inf"], ["step"] * counts
+        case OptimizerKind.ADAM | OptimizerKind.ADAMW | OptimizerKind.LAMB:
+            tensors, scalars = ["exp_avg", "exp_avg_sq"], ["step"] * counts
+    initial = 1.0 if "use_tf_variant" in flags else 0.0
     exact = choose_working_dtype(parameter.dtype)
-    if "use_combined_accum" in flags:  # gradients are added to the momentum itself, which is as the weight is
+    if flags & {"use_combined_accum", "state_as_parameter"}:  # e.g. gradients are added to the momentum itself
         exact = parameter.dtype
     slots = [
         StateSlot(
@@ -186,31 +196,3 @@ class _UpdateTracer:
 
     def _read_slots(self, parameter: str) -> Slots:
         return {slot.name: self._state[slot.key] for slot in self._slots_of[parameter]}
-
-
-def _clip(
-    gradients: Mapping[str, torch.Tensor], max_norm: float, enter_module: Callable[[str], None]
-) -> dict[str, torch.Tensor]:
-    """As `torch.nn.utils.clip_grad_norm_`, over all gradients of the program."""
-    norms = []
-    for name, gradient in gradients.items():
-        enter_module(name)
-        norms.append(torch.linalg.vector_norm(gradient.to(torch.float32)))
-    total = torch.linalg.vector_norm(torch.stack(norms))
-    factor = torch.clamp(max_norm / (total + 1e-6), max=1.0)
-    clipped = {}
-    for name, gradient in gradients.items():
-        enter_module(name)
-        clipped[name] = gradient * factor.to(gradient.dtype)
-    return clipped
-
-
-def _limit(
-    gradients: Mapping[str, torch.Tensor], size: float, enter_module: Callable[[str], None]
-) -> dict[str, torch.Tensor]:
-    """As `torch.nn.utils.clip_grad_value_`."""
-    limited = {}
-    for name, gradient in gradients.items():
-        enter_module(name)
-        limited[name] = torch.clamp(gradient, -size, size)
-    return limited

@@ -6,6 +6,7 @@ In: every dispatched op while the mode is on. Out: `graph`, with `meta["val"]` a
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from openipu.capture.functional.held_values import HOLD, find_dense_strides
 from openipu.capture.lines import find_user_line, quote_line
 from openipu.capture.record.formats import find_device_dtype, narrow_arguments
 from openipu.capture.record.pointwise import make_pointwise_result
+from openipu.capture.record.schemas import find_written, list_outputs
 from openipu.capture.record.substitutes import make_ctc_results
 from openipu.capture.record.torch_private import TorchDispatchMode, bypass_function_modes, pause_recording, storage_key
 from openipu.errors import InternalError
@@ -139,7 +141,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is aten._to_copy.default and not reads_ipu:
             return self.lift_constant(func(*args, **{**kwargs, "device": CPU}))
         args, kwargs = self._replace_host_tensors(func, args, kwargs, tensors)
+        self._resize_outputs(func, args, kwargs)
         func, args = _show_batch_norm_mutation(func, args)
+        if func is aten.resize_.default and math.prod(args[1]) > args[0].numel():
+            return self._grow(args[0], list(args[1]), kept=args[0].numel())
         if torch.Tag.inplace_view in func.tags:
             self._keep_geometry(args[0])
         elif func._schema.is_mutable and func is not BATCH_NORM:  # whose backward reads no statistics that it wrote
@@ -164,6 +169,40 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 raise failures.refuse_stray_tensor(tensor, func)
         replaced = pytree.tree_map_only(torch.Tensor, lambda tensor: lifted.get(id(tensor), tensor), (args, kwargs))
         return replaced[0], replaced[1]
+
+    def _resize_outputs(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """`out=` of another shape is resized, as eager PyTorch does, by an op of its own."""
+        given = {name: kwargs[name] for name in list_outputs(func) if isinstance(kwargs.get(name), torch.Tensor)}
+        if not given:
+            return
+        empty = {name: torch.empty(0, dtype=tensor.dtype, device=META) for name, tensor in given.items()}
+        _run_on_meta(func, args, {**kwargs, **empty})
+        for name, tensor in given.items():
+            shape = list(empty[name].shape)
+            if tensor.numel() < empty[name].numel():
+                self._grow(tensor, shape, kept=0)
+            elif list(tensor.shape) != shape:
+                self._dispatch(aten.resize_.default, (tensor, shape), {})
+
+    def _grow(self, tensor: torch.Tensor, shape: list[int], kept: int) -> torch.Tensor:
+        """More memory for a tensor, which keeps its first elements. Nobody else may know the memory that it leaves."""
+        known = self._by_storage.get(storage_key(tensor), ())
+        shared = any(other is not tensor for other, _ in known) or any(node.op == "placeholder" for _, node in known)
+        if tensor.numel() > 0 and (shared or (kept > 0 and not tensor.is_contiguous())):
+            raise failures.refuse_growth(list(tensor.shape), shape)
+        self._keep_geometry(tensor)
+        like = {"dtype": tensor.dtype, "device": META}
+        if kept > 0:
+            kept_part = self._dispatch(aten.view.default, (tensor, [kept]), {})
+            rest = self._dispatch(aten.zeros.default, ([math.prod(shape) - kept],), like)
+            grown = self._dispatch(aten.cat.default, ([kept_part, rest],), {})
+            grown = self._dispatch(aten.view.default, (grown, shape), {})
+        else:
+            grown = self._dispatch(aten.zeros.default, (shape,), like)
+        with pause_recording(), torch.no_grad():
+            tensor.set_(grown)
+        self._bind(tensor, self.node_of(grown))
+        return tensor
 
     def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         node = self.graph.call_function(
@@ -233,19 +272,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._kept.append(tensor)
                 return node
         return None
-
-
-def find_written(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments that the op changes in place, as its schema says."""
-    written: list[Any] = []
-    if not func._schema.is_mutable:
-        return written
-    for position, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[position] if position < len(args) else kwargs.get(argument.name)
-        written.extend(value if isinstance(value, list | tuple) else [value])
-    return [value for value in written if value is not None]
 
 
 def _collect_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

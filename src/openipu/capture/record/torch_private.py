@@ -103,14 +103,14 @@ def read_backward_sequence() -> int | None:
 
 
 def run_backward(
-    loss: torch.Tensor, seed: torch.Tensor, leaves: Sequence[torch.Tensor]
+    losses: Sequence[torch.Tensor], seeds: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor | None, ...]:
     """Gradients of `leaves`, None where none arrives.
 
     `torch.autograd.grad` would take the function modes off around a user's own `backward`.
     """
     found = torch.autograd.graph._engine_run_backward(
-        (loss,), (seed,), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
+        tuple(losses), tuple(seeds), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
     )
     return tuple(cast("Sequence[torch.Tensor | None]", found))
 

@@ -78,6 +78,7 @@ def measure_segments(
         memory_proportions=(),
         locations=elsewhere,
         output_period=1,
+        output_choices=(),
         replica_groups=(),
     )
     with lay_out(program, chain, alone):

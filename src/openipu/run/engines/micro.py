@@ -40,8 +40,10 @@ def draft_micro(program: Program, options: RunOptions) -> Draft:
 
 def weigh_micro_batch(options: RunOptions) -> float:
     """The weight of one micro-batch in the reduced gradient."""
-    batches = options.gradient_accumulation * options.replicas * options.instances
-    return 1 / batches if options.reduction is Reduction.MEAN else 1.0
+    across = options.replica_reduction or options.reduction
+    batches = options.gradient_accumulation if options.reduction is not Reduction.SUM else 1
+    batches *= options.replicas * options.instances if across is not Reduction.SUM else 1
+    return 1 / batches
 
 
 def build_micro(

@@ -49,7 +49,7 @@ _VERDICT = "slower than instant"
 _NOT_IN_CODE = frozenset(
     {
         *("tier", "random_seed", "deterministic"),
-        *("output_mode", "output_period"),
+        *("output_mode", "output_period", "output_choices"),
         *("available_memory_proportion", "memory_proportions", "io_tiles", "overlapped_io"),
         *("strategy", "recompute", "locations"),
     }

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from openipu.errors import TranslationError
-from openipu.translate.foreign import Dimension, ForeignGraph, ForeignNode, TensorType, Weight
+from openipu.translate.foreign import Dimension, ForeignGraph, ForeignNode, Place, TensorType, Weight
 from openipu.translate.onnx.external import map_file, open_external
 from openipu.translate.onnx.formats import DTYPES, find_dtype
 from openipu.translate.onnx.order import sort_nodes
@@ -139,7 +139,9 @@ class _Reader:
         scope = name.strip("/").replace("/", ".")
         attributes = {_text(entry.name): self._read_attribute(entry, name) for entry in proto.attribute}
         version = self.opsets.get(domain, 1)
-        return ForeignNode(op, inputs, outputs, attributes, domain, version, name, number, scope)
+        return ForeignNode(
+            op, inputs, outputs, attributes, domain, version, name, number, scope, read_place(attributes)
+        )
 
     def _read_bodies(self, node: ForeignNode, proto: Any, depth: int, names: frozenset[str]) -> ForeignNode:
         graphs = {_text(entry.name): entry.g for entry in proto.attribute if entry.HasField("g")}
@@ -149,7 +151,7 @@ class _Reader:
         attributes = {**node.attributes, **bodies}
         return ForeignNode(
             *(node.op, node.inputs, node.outputs, attributes, node.domain, node.version),
-            *(node.name, node.number, node.scope),
+            *(node.name, node.number, node.scope, node.place, node.notes),
         )
 
     def _read_attribute(self, proto: Any, node: str) -> Any:
@@ -242,6 +244,12 @@ class _Reader:
                 for size in tensor.shape.dim
             )
         return TensorType(dtype, shape)
+
+
+def read_place(attributes: Mapping[str, Any]) -> Place:
+    """Where PopART's builder says that a node is to run."""
+    found = [attributes.get(name) for name in ("__ipu_number", "__pipeline_stage", "__execution_phase")]
+    return Place(*(number if isinstance(number, int) and number >= 0 else None for number in found))
 
 
 def _says_type(proto: Any) -> bool:

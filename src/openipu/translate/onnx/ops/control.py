@@ -30,11 +30,12 @@ def branch(site: Site) -> Results:
     def run(graph: ForeignGraph) -> list[torch.Tensor]:
         return [lift(value) for value in site.run_body(graph, ())]
 
-    return capture_branches(condition, lambda: run(chosen), (), lambda: run(otherwise), ())
+    return capture_branches(condition, lambda: run(chosen), (), lambda: run(otherwise), (), trains=True)
 
 
-@rule("Loop", static=(0, 1))
+@rule("Loop", static=(0,))
 def loop(site: Site) -> Results:
+    """Pass by pass. Once the condition depends on data, a pass after the last one changes nothing."""
     body = _body(site, "body")
     limit = site.optional(0)
     condition = site.optional(1)
@@ -43,25 +44,38 @@ def loop(site: Site) -> Results:
         site.value(0, "number of passes")
     passes = LONGEST_WRITTEN_OUT + 1 if limit is None else int(limit.reshape(()))
     with on_host():
-        going = torch.tensor(True) if condition is None else condition
+        going = torch.tensor(True) if condition is None else condition.reshape(())
     collected: list[list[torch.Tensor]] = [[] for _ in range(len(body.outputs) - 1 - len(carried))]
     for number in range(passes):
-        if is_on_ipu(going):
+        by_data = is_on_ipu(going)
+        if by_data and (limit is None or collected):
             site.fail(
-                "goes on for as long as a condition holds that depends on data. Give it a fixed number of passes and a "
-                "condition that is always true"
+                "goes on for as long as a condition holds that depends on data, and "
+                + ("collects a result of each pass, so that a shape" if collected else "how many passes that are")
+                + " is not known when it is compiled. Give it a largest number of passes, and carry its results"
             )
-        if not bool(going.reshape(())):
+        if not by_data and not bool(going):
             break
         if number >= LONGEST_WRITTEN_OUT:
             site.fail(f"has more than {LONGEST_WRITTEN_OUT} passes")
         with on_host():
             counter = torch.tensor(number)
         results = site.run_body(body, (counter, going, *carried))
-        going, carried = results[0], results[1 : 1 + len(carried)]
+        fresh, new = results[0].reshape(()), results[1 : 1 + len(carried)]
         for entry, value in zip(collected, results[1 + len(carried) :], strict=True):
             entry.append(value)
+        if by_data:
+            carried = [_choose(site, going, value, old) for value, old in zip(new, carried, strict=True)]
+            going = going & lift(fresh)
+        else:
+            carried, going = new, fresh
     return [*carried, *(_stack(site, entry, 0) for entry in collected)]
+
+
+def _choose(site: Site, going: torch.Tensor, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    if new.shape != old.shape:
+        site.fail(f"carries a tensor whose shape changes from {list(old.shape)} to {list(new.shape)}")
+    return torch.where(going, lift(new), lift(old))
 
 
 @rule("Scan", until=8)

@@ -12,22 +12,23 @@ from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
 
 
-@rule("BatchNormalization", until=6)
+@rule("BatchNormalization", until=6, writes=(3, 4))
 def batch_norm_with_test_flag(site: Site) -> Results:
-    return _batch_norm(site, training=not site.get("is_test", 0) and site.results > 1)
+    return normalise_batch(site, training=not site.get("is_test", 0) and site.results > 1)
 
 
-@rule("BatchNormalization", since=7, until=13)
+@rule("BatchNormalization", since=7, until=13, writes=(3, 4))
 def batch_norm(site: Site) -> Results:
-    return _batch_norm(site, training=site.results > 1)
+    return normalise_batch(site, training=site.results > 1)
 
 
-@rule("BatchNormalization", since=14)
+@rule("BatchNormalization", since=14, writes=(3, 4))
 def batch_norm_with_training_flag(site: Site) -> Results:
-    return _batch_norm(site, training=bool(site.get("training_mode", 0)))
+    return normalise_batch(site, training=bool(site.get("training_mode", 0)))
 
 
-def _batch_norm(site: Site, *, training: bool) -> Results:
+def normalise_batch(site: Site, *, training: bool) -> Results:
+    """Over a batch, with the running statistics that a training run keeps."""
     x, scale, bias, mean, variance = (site.input(place) for place in range(5))
     epsilon, momentum = site.get("epsilon", 1e-5), site.get("momentum", 0.9)
     if not training:
@@ -38,6 +39,9 @@ def _batch_norm(site: Site, *, training: bool) -> Results:
     result = F.batch_norm(x, None, None, scale, bias, True, 0.0, epsilon)
     new_mean = mean * momentum + now * (1 - momentum)
     new_variance = variance * momentum + spread * (1 - momentum)
+    if site.training:
+        site.write(3, new_mean)
+        site.write(4, new_variance)
     return [result, new_mean, new_variance, now, spread][: max(site.results, 1)]
 
 

@@ -1,0 +1,1 @@
+"""The ops of the domain `ai.graphcore`, which PopART adds to ONNX, by family."""

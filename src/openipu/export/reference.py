@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from openipu.export.snapshot import Snapshot, make_inputs
-from openipu.graph import Graph, GraphCall, InputKind, OutputKind, OutputMode, Reduction, RunOptions, Tier
+from openipu.graph import Graph, GraphCall, InputKind, OutputKind, OutputMode, RunOptions, Tier
 from openipu.run import Executable
 
 STEPS = 3  # weight updates that are compared
@@ -38,8 +38,10 @@ def run_executable(snapshot: Snapshot, steps: Sequence[Tensors]) -> list[Tensors
     program = snapshot.program
     options = RunOptions(
         training=program.training,
-        gradient_accumulation=snapshot.micro_batches if program.training else 1,
+        gradient_accumulation=snapshot.options.gradient_accumulation,
+        replicas=snapshot.options.replicas if program.training else 1,
         reduction=snapshot.options.reduction,
+        replica_reduction=snapshot.options.replica_reduction,
         output_mode=OutputMode.ALL,
         tier=Tier.INSTANT,
     )
@@ -112,8 +114,8 @@ def _run_step(snapshot: Snapshot, step: Tensors) -> tuple[Tensors, Snapshot]:
             parameters={**snapshot.parameters, **found[OutputKind.PARAMETER]},
         )
     if program.update is not None:
-        if snapshot.options.reduction is Reduction.MEAN:
-            totals = {name: value / count for name, value in totals.items()}
+        if snapshot.share > 1:
+            totals = {name: value / snapshot.share for name, value in totals.items()}
         found = run_graph(snapshot, program.update, totals)
         snapshot = replace(
             snapshot,

@@ -18,6 +18,7 @@ from openipu.errors import ExportError
 from openipu.graph import GraphInput, InputKind, OutputKind, Program, RunOptions
 from openipu.jobs import PlanningJob, capture_job, describe_job_optimizer
 from openipu.run import Executable
+from openipu.run.engines.micro import weigh_micro_batch
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -38,6 +39,11 @@ class Snapshot:
     def micro_batches(self) -> int:
         """Micro-batches of one weight update."""
         return self.options.gradient_accumulation * self.options.replicas
+
+    @property
+    def share(self) -> int:
+        """What the sum of their gradients is divided by."""
+        return round(1 / weigh_micro_batch(self.options))
 
     def find_value(self, entry: GraphInput) -> torch.Tensor:
         """What the program reads from memory of its own for one of its inputs."""
@@ -95,9 +101,7 @@ def snapshot_job(job: PlanningJob, *, random_weights: int | None = None) -> Snap
         options=job.options or RunOptions(training=job.training),
         parameters={name: value for name, value in values.items() if name not in buffers},
         buffers={name: value for name, value in values.items() if name in buffers},
-        state={
-            slot.key: torch.full(slot.shape, slot.initial, dtype=slot.dtype) for slot in program.state_slots
-        },
+        state={slot.key: torch.full(slot.shape, slot.initial, dtype=slot.dtype) for slot in program.state_slots},
         hyper=_read_hyper(job),
         inputs=_take_inputs(program, leaves),
     )

@@ -30,6 +30,12 @@ _TITLES = {
 }
 
 
+_ADVICE = (
+    "Install onnxruntime, which runs more than ONNX's own evaluator, or export it without a check (--no-check), or as a "
+    "PyTorch file (--to torch)."
+)
+
+
 def check_models(snapshot: Snapshot, models: Mapping[str, OnnxGraph], files: Mapping[str, Path]) -> list[Comparison]:
     """Hold each model against openipu's results; a mismatch is an `ExportError`."""
     import onnx
@@ -100,7 +106,7 @@ def run_model(file: Path, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch
     except Exception as error:  # of whatever class; the file must not be left behind
         raise ExportError(
             f"{file.name} cannot be run, so it cannot be checked: {str(error).strip().splitlines()[0]}. Nothing was "
-            "written. Export it without a check (--no-check), or as a PyTorch file (--to torch)."
+            f"written. {_ADVICE}"
         ) from error
     return {name: torch.from_numpy(_as_array(value)) for name, value in zip(names, results, strict=True)}
 

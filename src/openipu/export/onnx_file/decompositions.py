@@ -6,6 +6,7 @@ torch's own tables for the rest. Our recurrent layers in training are traced thr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -80,7 +81,7 @@ def _differentiate_weight(
     order = list(range(3, 3 + len(plane)))
     turned = image.reshape(batch, groups, inner, *plane).permute(2, 1, 0, *order).reshape(inner, groups * batch, *plane)
     filters = kernel.transpose(0, 1)  # [outer channels, batch, …]
-    found = aten.convolution(
+    found: Tensor = aten.convolution(
         turned, filters, None, dilation, padding, stride, False, [0] * len(plane), groups
     )  # [inner, outer channels, …]
     for axis, size in enumerate(weight.shape[2:], start=2):
@@ -99,7 +100,12 @@ def _find_rest(
     """How many elements at the end of each axis no window reached."""
     return [
         source.shape[axis + 2]
-        - ((gradient.shape[axis + 2] - 1) * stride[axis] - 2 * padding[axis] + dilation[axis] * (weight.shape[axis + 2] - 1) + 1)
+        - (
+            (gradient.shape[axis + 2] - 1) * stride[axis]
+            - 2 * padding[axis]
+            + dilation[axis] * (weight.shape[axis + 2] - 1)
+            + 1
+        )
         for axis in range(source.dim() - 2)
     ]
 
@@ -145,7 +151,8 @@ def _differentiate_average_pool(
     rest = [plane[axis] - ((small[axis] - 1) * steps[axis] - 2 * edge[axis] + kernel[axis]) for axis in range(2)]
     window = torch.ones((1, 1, *kernel), dtype=gradient.dtype, device=gradient.device)
     rows = (gradient / divisor).reshape(-1, 1, *small)
-    return aten.convolution(rows, window, None, steps, edge, [1, 1], True, rest, 1).reshape(source.shape)
+    spread: Tensor = aten.convolution(rows, window, None, steps, edge, [1, 1], True, rest, 1)
+    return spread.reshape(source.shape)
 
 
 def _attend(
@@ -219,10 +226,19 @@ def _adaptive_pool(source: Tensor, output_size: Sequence[int]) -> Tensor:
     if any(size % part for size, part in zip(plane, output_size, strict=True)):
         raise NotImplementedError
     kernel = [size // part for size, part in zip(plane, output_size, strict=True)]
-    return aten.avg_pool2d(source, kernel, kernel)
+    pooled: Tensor = aten.avg_pool2d(source, kernel, kernel)
+    return pooled
+
+
+def _find_angle(y: Tensor, x: Tensor) -> Tensor:
+    """atan2 from atan: by quadrants, and upright where x is zero."""
+    safe = torch.where(x == 0, torch.ones_like(x), x)
+    turned = torch.atan(y / safe) + torch.where(x < 0, torch.where(y < 0, -math.pi, math.pi), 0.0)
+    return torch.where(x == 0, torch.sign(y) * (math.pi / 2), turned)
 
 
 _OWN: dict[Any, Decomposition] = {
+    aten.atan2.default: _find_angle,
     aten.convolution_backward.default: _differentiate_convolution,
     aten.max_pool2d_with_indices_backward.default: _differentiate_max_pool,
     aten.max_pool3d_with_indices_backward.default: _differentiate_max_pool,

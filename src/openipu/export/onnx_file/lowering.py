@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from openipu.errors import ExportError
 from openipu.export.onnx_file.decompositions import Decomposition, find_decomposition
@@ -78,16 +78,15 @@ class Lowering:
             raise ExportError("" if depth == 0 else f"it leads to {target}")
         return self._decompose(node, decomposition, values, depth)
 
-    def _decompose(
-        self, node: fx.Node, decomposition: Decomposition, values: Mapping[fx.Node, Any], depth: int
-    ) -> Any:
+    def _decompose(self, node: fx.Node, decomposition: Decomposition, values: Mapping[fx.Node, Any], depth: int) -> Any:
         traced = _trace(decomposition, node, values)
         inner: dict[fx.Node, Any] = {}
         operands = iter(_list_operands(node, values))
-        output = traced.graph.output_node().args[0]
+        output: Any = traced.graph.output_node().args[0]
         used = _find_used(node)
-        wanted = [output] if isinstance(output, fx.Node) else [entry for index, entry in enumerate(output) if index in used]  # type: ignore[arg-type, call-overload]
-        live = set(_find_live(traced.graph, [entry for entry in wanted if isinstance(entry, fx.Node)]))
+        results = [output] if isinstance(output, fx.Node) else [output[index] for index in sorted(used)]
+        wanted = [entry for entry in results if isinstance(entry, fx.Node)]
+        live = set(_find_live(traced.graph, wanted))
         for entry in traced.graph.nodes:
             if entry.op == "placeholder":
                 inner[entry] = next(operands)
@@ -97,7 +96,7 @@ class Lowering:
                 inner[entry] = self._lower_node(entry, inner, depth + 1)
         if isinstance(output, fx.Node):
             return inner[output]
-        return tuple(inner.get(entry) if isinstance(entry, fx.Node) else None for entry in output)  # type: ignore[union-attr]
+        return tuple(inner.get(entry) if isinstance(entry, fx.Node) else None for entry in output)
 
     def _lower_call(self, node: fx.Node, call: GraphCall, values: Mapping[fx.Node, Any]) -> Result:
         operands = [values[operand] for operand in node.args]  # type: ignore[index]
@@ -190,7 +189,8 @@ def _find_used(node: fx.Node) -> frozenset[int]:
     value = node.meta["val"]
     if not isinstance(value, list | tuple):
         return frozenset({0})
-    return frozenset(int(user.args[1]) for user in node.users if user.target is operator.getitem)  # type: ignore[call-overload]
+    places: list[Any] = [user.args[1] for user in node.users if user.target is operator.getitem]
+    return frozenset(places)
 
 
 def _list_operands(node: fx.Node, values: Mapping[fx.Node, Any]) -> list[Any]:
@@ -200,7 +200,7 @@ def _list_operands(node: fx.Node, values: Mapping[fx.Node, Any]) -> list[Any]:
 
 
 def _trace(decomposition: Decomposition, node: fx.Node, values: Mapping[fx.Node, Any]) -> fx.GraphModule:
-    """The decomposition as a graph of functional ops, on the meta device. Its inputs are the node's operands, in order."""
+    """The decomposition as a graph of functional ops, on the meta device. Its inputs are the node's operands."""
     operands = [torch.empty(value.shape, dtype=value.dtype, device="meta") for value in _list_operands(node, values)]
 
     def run(*tensors: torch.Tensor) -> Any:
@@ -211,4 +211,4 @@ def _trace(decomposition: Decomposition, node: fx.Node, values: Mapping[fx.Node,
         return tuple(found) if isinstance(found, list | tuple) else found  # of no class of its own
 
     with torch.no_grad():
-        return make_fx(functionalize(run, remove="mutations"))(*operands)
+        return make_fx(functionalize(run, remove="mutations"), tracing_mode="fake")(*operands)

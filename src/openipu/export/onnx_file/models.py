@@ -60,9 +60,7 @@ def _build(snapshot: Snapshot, graph: Graph, *, trained: bool) -> OnnxGraph:
     for entry in graph.outputs:
         writer.claim(_name_output(entry))
     values = {entry.node: Value(names[entry.node], entry.shape, entry.dtype) for entry in graph.inputs}
-    held = {
-        values[entry.node].name: snapshot.find_value(entry) for entry in graph.inputs if entry.kind not in _FED
-    }
+    held = {values[entry.node].name: snapshot.find_value(entry) for entry in graph.inputs if entry.kind not in _FED}
     results: Any = graph.module.graph.output_node().args[0]
     found = Lowering(writer).lower(graph.module.graph, values, list(results))
     outputs, described = [], {}

@@ -7,7 +7,7 @@ arguments as attributes, results with shapes, values in another format.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,12 @@ import torch
 from openipu.export.onnx_file.writer import GraphWriter, Value, code_of
 
 Result = Value | tuple[Value | None, ...]
+
+
+def broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that all of these broadcast to."""
+    found: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +65,7 @@ class Site:
 
     def like(self, op: str, *inputs: Value, **attributes: Any) -> Value:
         """A node whose result has the format of its first input, and the shape that all inputs broadcast to."""
-        shape = torch.broadcast_shapes(*(value.shape for value in inputs))
+        shape = broadcast(value.shape for value in inputs)
         return self.writer.one(op, inputs, shape, inputs[0].dtype, **attributes)
 
     def number(self, value: Any, dtype: torch.dtype) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import fx
 
@@ -34,8 +35,8 @@ def write_graph(
     graph: Graph, inputs: Mapping[str, str], identifiers: Identifiers, wanted: Sequence[int] | None = None
 ) -> FunctionText:
     """`inputs`: placeholder -> expression; `wanted`: positions of the outputs, all of them if None."""
-    outputs = list(graph.module.graph.output_node().args[0])  # type: ignore[arg-type, call-overload]
-    chosen = outputs if wanted is None else [outputs[index] for index in wanted]
+    outputs: Any = graph.module.graph.output_node().args[0]
+    chosen = list(outputs) if wanted is None else [outputs[index] for index in wanted]
     return _Writer(graph.module.graph, inputs, identifiers, chosen).write()
 
 
@@ -54,7 +55,8 @@ class _Writer:
     def write(self) -> FunctionText:
         live = self._find_live()
         last = self._find_last_uses(live)
-        title, dying = "", []
+        title = ""
+        dying: list[fx.Node] = []
         for node in live:
             if node.op == "placeholder":
                 continue

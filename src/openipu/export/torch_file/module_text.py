@@ -20,7 +20,7 @@ from openipu.export.torch_file.expressions import write_value
 from openipu.export.torch_file.functions import write_graph
 from openipu.export.torch_file.kernels import write_kernels
 from openipu.export.torch_file.naming import Identifiers, choose_paths
-from openipu.graph import Graph, GraphInput, InputKind, OutputKind, OutputTree, Reduction
+from openipu.graph import Graph, GraphInput, InputKind, OutputKind, OutputTree
 
 _HEAD = '''\
 """{title}, as openipu {version} captured it. This file needs torch alone.
@@ -153,13 +153,13 @@ class _ModuleWriter:
         batched = [
             self._arguments[entry.node] for entry in self._program.micro.inputs_of(InputKind.INPUT) if entry.shape
         ]
-        mean = self._snapshot.options.reduction is Reduction.MEAN
+        share = self._snapshot.share
         return _ACCUMULATING_STEP.format(
             names=self.names,
             count=count,
             split="\n".join(f"        {name} = {name}.chunk({count})" for name in batched),
             chosen=", ".join(f"{name}[micro_batch]" if name in batched else name for name in names),
-            total=f"{{name: value / {count} for name, value in totals.items()}}" if mean else "totals",
+            total=f"{{name: value / {share} for name, value in totals.items()}}" if share > 1 else "totals",
         )
 
     def _write_method(
@@ -271,4 +271,3 @@ def _write_host_leaf(value: Any) -> str:
         return write_value(value, {})
     except ExportError:
         return "None"
-

@@ -24,7 +24,11 @@ _UNARY = {
 _BINARY = {"mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min"}
 _COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
-_BITWISE = {"bitwise_and": ("And", "BitwiseAnd"), "bitwise_or": ("Or", "BitwiseOr"), "bitwise_xor": ("Xor", "BitwiseXor")}
+_BITWISE = {
+    "bitwise_and": ("And", "BitwiseAnd"),
+    "bitwise_or": ("Or", "BitwiseOr"),
+    "bitwise_xor": ("Xor", "BitwiseXor"),
+}
 
 
 def _unary(name: str, op: str) -> Rule:
@@ -265,6 +269,7 @@ RULES: Rules = {
     "aten.clone": _copy,
     "aten.alias": _copy,
     "aten.detach": _copy,
+    "aten.copy": lambda site: site.expand(site.cast(site.src, site.dtype), site.shape),
     "aten.lift_fresh_copy": _copy,
     "aten.contiguous": _copy,
     "aten._to_copy": _copy,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from openipu.errors import ExportError
-from openipu.export.onnx_file.site import Rule, Rules, Site
+from openipu.export.onnx_file.site import Rule, Rules, Site, broadcast
 from openipu.export.onnx_file.writer import Value
 
 
@@ -129,7 +129,21 @@ def _index_select(site: Site) -> Value:
 
 
 def _gather(site: Site) -> Value:
-    return site.emit("GatherElements", site.source, site.index, axis=site.dim % max(1, site.source.rank))
+    """A lookup in the flat tensor: where each element's row begins is known."""
+    source, index = site.source, site.cast(site.index, torch.int64)
+    if not source.rank:
+        return source
+    axis = site.dim % source.rank
+    strides = [math.prod(source.shape[place + 1 :]) for place in range(source.rank)]
+    begins = torch.zeros([1] * source.rank, dtype=torch.int64)
+    for place, size in enumerate(index.shape):
+        if place != axis:
+            shape = [1] * source.rank
+            shape[place] = size
+            begins = begins + (torch.arange(size) * strides[place]).reshape(shape)
+    steps = index if strides[axis] == 1 else site.like("Mul", index, site.number(strides[axis], torch.int64))
+    places = site.like("Add", steps, site.writer.constant(begins)) if bool(begins.any()) else steps
+    return site.emit("Gather", site.reshape(source, [math.prod(source.shape)]), places, axis=0)
 
 
 def _scatter(reduction: str | None) -> Rule:
@@ -151,9 +165,7 @@ def _index(site: Site) -> Value:
     axes, places = _read_indices(site, site.indices)
     order = [*axes, *(axis for axis in range(source.rank) if axis not in axes)]
     front = site.transpose(source, order)
-    found = site.make(
-        "GatherND", [front, places], [*places.shape[:-1], *front.shape[len(axes) :]], source.dtype
-    )
+    found = site.make("GatherND", [front, places], [*places.shape[:-1], *front.shape[len(axes) :]], source.dtype)
     if axes == list(range(axes[0], axes[0] + len(axes))) and axes[0] > 0:  # neighbours: results stand in their place
         many = places.rank - 1
         order = [*range(many, many + axes[0]), *range(many), *range(many + axes[0], found.rank)]
@@ -167,7 +179,7 @@ def _read_indices(site: Site, indices: Sequence[Value | None]) -> tuple[list[int
     given = [index for index in indices if index is not None]
     if any(index.dtype in (torch.bool, torch.uint8) for index in given):
         raise ExportError("indices that are a mask have no counterpart in ONNX with known shapes")
-    shape = torch.broadcast_shapes(*(index.shape for index in given))
+    shape = broadcast(index.shape for index in given)
     columns = []
     for axis, index in zip(axes, given, strict=True):
         size = site.source.shape[axis]

@@ -122,7 +122,9 @@ def _layer_norm(site: Site) -> tuple[Value | None, ...]:
     weight = site.weight
     if weight is None:
         weight = site.writer.constant(torch.ones(list(site.normalized_shape), dtype=source.dtype))
-    results = [(result.shape, result.dtype) for index, result in enumerate(site.results) if index == 0 or site.used - {0}]
+    results = [
+        (result.shape, result.dtype) for index, result in enumerate(site.results) if index == 0 or site.used - {0}
+    ]
     found = site.writer.add(
         "LayerNormalization", [source, weight, site.bias], results, axis=axis, epsilon=float(site.eps)
     )

@@ -7,6 +7,7 @@ their backward reads are written out, step by step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ def _join_biases(site: Site, first: Value | None, second: Value | None, order: S
 
 
 def _run(
-    site: Site, op: str, order: Sequence[int], biases: Value | None, states: Sequence[Value], **attributes: object
+    site: Site, op: str, order: Sequence[int], biases: Value | None, states: Sequence[Value], **attributes: Any
 ) -> tuple[Value, ...]:
     source, hidden = site.input, site.hidden
     time, batch, _ = source.shape

@@ -43,7 +43,8 @@ def plan_chain(make_plan):
     def build(stages=LAYERS, micro_batches=8, checkpoint=False, momentum=0.9, **options):
         model = Chain(stages, checkpoint)
         options = {"gradient_accumulation": micro_batches, "system": "bow-pod16", **options}
-        inputs = (torch.randn(16 * options["gradient_accumulation"] * options.get("replicas", 1), WIDTH),)
+        count = options["gradient_accumulation"] * options.get("replicas", 1) * options.get("device_iterations", 1)
+        inputs = (torch.randn(16 * count, WIDTH),)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
         return make_plan(model, inputs, optimizer=optimizer, **options)
 
@@ -243,3 +244,14 @@ def test_parallel_phases_load_the_next_phase_behind_the_computation(plan_chain):
 def test_more_ipus_than_the_system_has_is_said(plan_chain):
     plan = plan_chain(system="bow-2000", replicas=2)
     assert "2 replicas of 4 IPUs each need 8 IPUs, but bow-2000 has 4" in plan.warnings[0]
+
+
+def test_a_continuous_pipeline_fills_once_a_call_and_updates_after_each_micro_batch(plan_chain):
+    plan = plan_chain(micro_batches=1)
+    inputs = 12
+    continuous = plan_chain(micro_batches=1, continuous=True, device_iterations=inputs)
+    assert continuous.pipeline.micro_batches == inputs
+    expected = continuous.pipeline.total_cycles + inputs * continuous.timing.update_cycles
+    once = sum(step.cycles for step in continuous.steps if step.per_call)
+    assert continuous.timing.call_cycles == pytest.approx(expected + once)
+    assert continuous.timing.call_cycles < inputs * plan.timing.call_cycles

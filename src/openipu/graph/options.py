@@ -178,6 +178,7 @@ class RunOptions:
     deterministic: bool = False  # the same bits in every run: the instant tier alone, and nothing that depends on load
     broadcast_buffers: bool = True  # False: each replica keeps buffers of its own
     strategy: Strategy = Strategy.PIPELINED
+    continuous: bool = False  # a training pipeline updates after each micro-batch, while others are under way
     recompute: Recompute | None = None  # None: PIPELINE where a training program is pipelined over stages, else NONE
     locations: tuple[tuple[TensorRole, TensorLocation], ...] = ()
     memory_proportions: tuple[tuple[int, float], ...] = ()  # (IPU, available-memory proportion) where it differs
@@ -212,6 +213,13 @@ class RunOptions:
                 f"({self.device_iterations})."
             )
 
+        if self.continuous and (
+            not self.training or self.gradient_accumulation != 1 or self.strategy is not Strategy.PIPELINED
+        ):
+            raise OptionError(
+                "A continuous pipeline is for training that is pipelined and does not accumulate gradients: the option "
+                f"continuous does not go with {Term.GRADIENT_ACCUMULATION}, inference or another strategy."
+            )
         leaves = [choice.leaf for choice in self.output_choices]
         if len(set(leaves)) != len(leaves):
             raise OptionError(

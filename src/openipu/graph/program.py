@@ -66,6 +66,7 @@ class InputKind(StrEnum):
     GRADIENT = "gradient"  # update only
     STATE = "state"  # update only: optimizer state of one parameter
     SEED = "seed"  # run only: the random seed of one micro-batch, int32
+    DELAYED = "delayed"  # run only: a parameter as it was `index` updates ago
     HYPER = "hyper"  # a 0-dim tensor such as "lr.0"; in micro only "loss_scaling"
 
 

@@ -63,7 +63,8 @@ def _build_pipeline(steps: Sequence[PlannedStep], options: RunOptions, last_stag
         )
         for index in range(count)
     )
-    batches = options.gradient_accumulation if options.training else options.device_iterations
+    flushes = options.training and not options.continuous  # else once a call
+    batches = options.gradient_accumulation if flushes else options.device_iterations
     return make_pipeline(stages, batches)
 
 

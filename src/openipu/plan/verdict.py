@@ -95,6 +95,8 @@ def time_program(
     rounds = options.device_iterations
     if busy.pipeline is None:
         call_cycles = rounds * (repeats * busy.cycles + busy.update_cycles)
+    elif options.continuous:
+        call_cycles = busy.pipeline.total_cycles + rounds * busy.update_cycles
     elif options.training:
         call_cycles = rounds * (busy.pipeline.total_cycles + busy.update_cycles)
     else:

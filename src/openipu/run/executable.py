@@ -24,7 +24,8 @@ from openipu.run.engines.micro import MicroFunction
 from openipu.run.engines.tiers import Tiers
 from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.memory.host_memory import keep_pages
-from openipu.run.memory.lanes import Lanes
+from openipu.run.memory.lanes import Lane, Lanes
+from openipu.run.memory.weight_history import WeightHistory
 from openipu.run.memory.written_buffers import check_written_buffers
 from openipu.run.outputs import OutputCollector, check_choices, combine_micro_batches
 from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
@@ -194,6 +195,7 @@ class Executable:
         results = self._find_results(engine.function_of(0))  # the same for every lane
         collector = OutputCollector(options, results.outputs, results.scalar, self.program.output_tree)
         taps = TapCollector(options)
+        histories = self._begin_histories(engine)
         changed: dict[int, list[torch.Tensor]] = {}
         times: list[MicroBatchTimes] = []
         steps = options.gradient_accumulation * options.replicas
@@ -208,7 +210,7 @@ class Executable:
                 engine.begin()
             asked = clock()
             function = engine.function_of(replica)
-            arguments = self._list_arguments(function, inputs, position, replica, fold, seeds)
+            arguments = self._list_arguments(function, inputs, position, replica, fold, seeds, histories)
             ready = clock()
             values = function.call(*arguments)
             done = clock()
@@ -230,9 +232,21 @@ class Executable:
                     self._group.sum_gradients(engine.list_gradients())
                 engine.finish()
                 self._follow_gradients()
+                for history in histories.values():
+                    history.keep()
                 self._tap_updates(taps, last_iteration)
         joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
+
+    def _begin_histories(self, engine: Engine) -> dict[Lane, WeightHistory]:
+        """Of weights that stages of a continuous pipeline read late."""
+        if not self.options.continuous:
+            return {}
+        arguments = engine.function_of(0).arguments
+        histories = {lane: WeightHistory(lane.memory.parameters, arguments) for lane in self._lanes.lanes}
+        for history in histories.values():
+            history.begin()
+        return histories
 
     def _meet_instances(self) -> None:
         """Before a call: all instances have the weights and the state that one of them was given."""
@@ -297,6 +311,7 @@ class Executable:
         replica: int,
         fold: int,
         seeds: torch.Tensor | None,
+        histories: Mapping[Lane, WeightHistory],
     ) -> list[torch.Tensor]:
         buffers = self._lanes[replica].memory.buffers[replica]
         arguments = []
@@ -307,6 +322,8 @@ class Executable:
             elif entry.kind is InputKind.SEED:
                 assert seeds is not None
                 arguments.append(seeds[position] if fold == 1 else seeds[position : position + fold])
+            elif entry.kind is InputKind.DELAYED:
+                arguments.append(histories[self._lanes[replica]].read(entry.name, entry.index))
             else:
                 arguments.append(buffers[entry.name])
         return arguments

@@ -47,7 +47,7 @@ _VALUE_FLAGS = {  # inputs only where they are not neutral, or may become so: na
 }
 _DECAY = ("weight_decay", "maximize", "decoupled_weight_decay")
 _FLAGS = {  # what decides the shape of the graph
-    OptimizerKind.SGD: ("momentum", "weight_decay", "maximize", "always_dampened", "state_as_parameter"),
+    OptimizerKind.SGD: ("momentum", "weight_decay", "maximize", "always_dampened"),
     OptimizerKind.ADAM: (*_DECAY, "scaled_state"),
     OptimizerKind.ADAMW: ("weight_decay", "maximize", "scaled_state"),
     OptimizerKind.RMSPROP: ("momentum", *_DECAY, "centered", "use_tf_variant"),
@@ -177,6 +177,8 @@ def _read_flags(kind: OptimizerKind, settings: Settings, variable: frozenset[str
     flags = {name for name in names if is_needed(name)}
     if settings.get("bias_correction") is False:
         flags.add("no_bias_correction")
+    if settings.get("state_as_parameter"):  # state has the type of its parameter, not that of the arithmetic
+        flags.add("state_as_parameter")
     return frozenset(flags)
 
 

@@ -22,7 +22,7 @@ def choose_fold(program: Program, draft: Draft, options: RunOptions) -> int:
     """1: one after the other."""
     if not options.folding or options.taps or options.floating_point_exceptions or options.replica_groups:
         return 1
-    if options.loss_scale_control is not None:
+    if options.loss_scale_control is not None or options.continuous:
         return 1
     batches = options.micro_batches
     if options.training:

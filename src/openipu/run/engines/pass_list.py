@@ -18,6 +18,7 @@ from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.half.windows import store_windowed_values
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
+from openipu.run.passes.delayed_weights import delay_weights
 from openipu.run.passes.float_exceptions import check_arithmetic
 from openipu.run.passes.loss_scale import add_statistics
 from openipu.run.passes.onednn_products import use_onednn_products
@@ -69,6 +70,11 @@ MICRO: tuple[Pass, ...] = (
         "count gradients for the loss scale",
         lambda draft, setting: _count_gradients(draft, setting.options),
         lambda setting: setting.options.loss_scale_control is not None,
+    ),
+    Pass(
+        "read weights of earlier updates",
+        lambda draft, setting: delay_weights(draft),
+        lambda setting: setting.options.continuous,
     ),
     Pass("simplify", lambda draft, setting: simplify(draft)),
     Pass("round as the options say", lambda draft, setting: apply_number_options(draft, setting.options)),

@@ -31,8 +31,8 @@ _TITLES = {
 
 
 _ADVICE = (
-    "Install onnxruntime, which runs more than ONNX's own evaluator, or export it without a check (--no-check), or as a "
-    "PyTorch file (--to torch)."
+    "Install onnxruntime, which runs more than ONNX's own evaluator, or export it without a check (--no-check), or as "
+    "a PyTorch file (--to torch)."
 )
 
 

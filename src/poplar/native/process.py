@@ -97,8 +97,8 @@ class CodeletProcess:
         vertex = int(self._progress[1])
         if status == _NO_MEMORY:
             raise VertexFault(
-                f"{self._title}: a vertex asked for more memory than the {self._heap_bytes >> 20} MiB that all codelets "
-                f"may hold beside their tensors. Allocate less in compute(), or set {HEAP_VARIABLE}.",
+                f"{self._title}: a vertex asked for more memory than the {self._heap_bytes >> 20} MiB that all "
+                f"codelets may hold beside their tensors. Allocate less in compute(), or set {HEAP_VARIABLE}.",
                 vertex,
             )
         if status == _THROWN:

@@ -151,7 +151,7 @@ def compile_model(
     system: System | str | None = None,
     name: str = "",
     profile_directory: Path | None = None,
-    show_progress: bool = True,
+    show_progress: bool | Progress = True,  # a bar, or a function that is told the percentage
     front_end: FrontEnd = FrontEnd(),  # noqa: B008 (frozen)
     cache_directory: Path | None = None,
     program: Program | None = None,
@@ -183,7 +183,7 @@ def compile_program(
     options: RunOptions,
     system: System | str | None = None,
     profile_directory: Path | None = None,
-    show_progress: bool = True,
+    show_progress: bool | Progress = True,  # a bar, or a function that is told the percentage
     front_end: FrontEnd = FrontEnd(),  # noqa: B008 (frozen)
     cache_directory: Path | None = None,
 ) -> Compiled:
@@ -201,7 +201,7 @@ def _compile(
     make_plan: Callable[[Store, Progress], tuple[Program, Plan]],
     title: str,
     profile_directory: Path | None,
-    show_progress: bool,
+    show_progress: bool | Progress,
     cache_directory: Path | None,
     front_end: FrontEnd,
 ) -> Compiled:
@@ -304,5 +304,7 @@ class _Bar:
         self._bar.update(max(0, percent - self._bar.n))
 
 
-def _progress_bar(show: bool) -> AbstractContextManager[Progress]:
+def _progress_bar(show: bool | Progress) -> AbstractContextManager[Progress]:
+    if not isinstance(show, bool):
+        return nullcontext(show)
     return _Bar() if show else nullcontext(lambda percent: None)

@@ -1,0 +1,1 @@
+"""What each of Paddle's ops computes, in torch."""

@@ -1,0 +1,20 @@
+"""The table of Paddle's ops."""
+
+from __future__ import annotations
+
+from openipu.translate.paddle.ops import (
+    creation,
+    elementwise,
+    losses,
+    norms,
+    products,
+    recurrent,
+    reductions,
+    shapes,
+    windows,
+)
+from openipu.translate.rules import Table, collect
+
+FAMILIES = (creation, elementwise, losses, norms, products, recurrent, reductions, shapes, windows)
+
+TABLE = Table(collect(*FAMILIES))

@@ -197,7 +197,10 @@ def _pack_variables(packer: _Packer, profile: Profile) -> None:
     table["op"] = packer.add(_collect(-1 if v.op is None else v.op for v in variables))
     for name in ("name", "kind", "dtype"):
         table[name] = packer.add_texts(getattr(v, name) for v in variables)
-    firsts, places, held = [], [], []  # of variables whose mapping is their own: where their tiles begin in one list
+    # Of variables whose mapping is their own: where their tiles begin in one list.
+    firsts: list[int] = []
+    places: list[int] = []
+    held: list[int] = []
     for variable in variables:
         firsts.append(len(places) if variable.places else -1)
         places.extend(variable.places)

@@ -150,8 +150,8 @@ class _Reader:
             )
             for step, executions, *blobs in self._select("* FROM step_tiles ORDER BY step", rows.StepTilesRow)
         }
-        columns = (kind, name, phase, cycles_of_steps, *whole, ops, *numbers[0], vertex, *numbers[1])
-        return _make(StepColumns, *columns, by_tile)
+        ordered = (kind, name, phase, cycles_of_steps, *whole, ops, *numbers[0], vertex, *numbers[1])
+        return _make(StepColumns, *ordered, by_tile)
 
     def _read_variables(self, tile_count: int) -> Iterable[VariableRecord]:
         own: dict[int, tuple[tuple[int, ...], ...]] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from openipu.cli.main import main
 from poplar.native.prefix import find_prefix
@@ -182,3 +183,51 @@ def test_a_server_ends_with_its_program() -> None:
     assert ours.recv(1)
     ours.close()
     assert child.wait(timeout=120) == 0
+
+
+def test_library_functions_give_torchs_results(build) -> None:
+    done = build("libraries")
+    assert done.returncode == 0, done.stderr
+    found = read_table(done.stdout)
+    a = 0.25 * torch.arange(12.0).reshape(3, 4)
+    labels = torch.tensor([3, 0, 3])
+    softmax = torch.softmax(a, 1)
+    hot = torch.nn.functional.one_hot(labels, 4).float()
+    padded = torch.nn.functional.pad(a, (0, 0, 1, 0))
+    kernel = torch.tensor([[1.0, 2], [3, 4]])
+    expected = {
+        "add": a + 2,
+        "sub": 1.5 - a,
+        "map": torch.where(a > 1, a * 2 + a.flip(1), torch.exp(-a)),
+        "tanh": torch.tanh(a),
+        "less": (a < a.flip(0)).float(),
+        "reduce": a.sum(0),
+        "reduce max": a.amax(1),
+        "int": a.to(torch.int32).float(),
+        "scaled": a + 0.5 * a.flip(1),
+        "product": a @ a.T,
+        "softmax": softmax,
+        "log softmax": torch.log_softmax(a, 1),
+        "arg max": torch.zeros(3),
+        "loss": -torch.log(softmax.gather(1, labels[:, None])[:, 0]),
+        "deltas": softmax - hot,
+        "correct": torch.tensor([4.0]),  # two of three, twice: the count goes on from what is there
+        "slice": a[1:3],
+        "gather": a[[2, 0]],
+        "top": a.flip(1)[:, :2],
+        "sort": a,
+        "iota": torch.arange(5.0, 9.0),
+        "hot": hot,
+        "pad": torch.nn.functional.pad(a, (0, 1, 1, 0), value=7.0),
+        "broadcast": a[1].expand(2, 4),
+        "convolution": torch.nn.functional.conv2d(padded[None, None], kernel[None, None]),
+        "loop": torch.tensor([7.0]),  # 2 + 5
+    }
+    for name, tensor in expected.items():
+        shape, elements = found[name]
+        assert shape == "{" + ",".join(map(str, tensor.shape)) + "}", name
+        values = torch.tensor([float(one) for one in elements.split()])
+        torch.testing.assert_close(values, tensor.reshape(-1), msg=lambda text, name=name: f"{name}: {text}")
+    drawn = [float(one) for one in found["uniform"][1].split()]
+    assert len(set(drawn)) == 12
+    assert all(-1 <= one <= 2 for one in drawn)

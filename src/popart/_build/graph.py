@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from onnx import numpy_helper
 
 from openipu.errors import OpenIpuError
 from openipu.translate.onnx.reading import read_model
+from popart._build.external import find_location
 from popart._build.inference import infer_outputs, shrink
+from popart._build.tensors import make_tensor
 from popart._exceptions import popart_exception
 from popart._formats import BY_ONNX, BY_TORCH, Format, find_format
 from popart.tensorinfo import TensorInfo
@@ -65,6 +66,10 @@ class BuilderGraph:
                 )
             self.opsets["ai.onnx" if entry.domain == "" else entry.domain] = entry.version
         graph = self.model.graph
+        for entry in graph.initializer:
+            location = find_location(entry)
+            if location is not None and not Path(location).exists():
+                raise RuntimeError(f"Data of {entry.name!r} is in {location}, but it doesn't exist or is not accessible")
         self.names = {value.name for value in (*graph.input, *graph.initializer)}
         self.names |= {name for node in graph.node for name in node.output}
         self._nodes = {frozenset(node.output): node for node in graph.node}
@@ -114,10 +119,7 @@ class BuilderGraph:
         """An input with a value."""
         kind = find_format(value.dtype)
         _write_type(self.model.graph.input.add(name=name), kind, value.shape)
-        self.model.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-        if self.model.graph.initializer[-1].dims != value.shape:  # ascontiguousarray has at least one dimension
-            del self.model.graph.initializer[-1].dims[:]
-            self.model.graph.initializer[-1].dims.extend(value.shape)
+        self.model.graph.initializer.append(make_tensor(value, name))
         self._known[name] = shrink(torch.from_numpy(np.array(value, copy=True)))
 
     def add_output(self, name: str) -> None:

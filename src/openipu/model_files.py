@@ -36,11 +36,11 @@ class Sizes:
         return bool(self.shapes or self.dimensions or self.constants)
 
 
-def load_file_job(path: Path, sizes: Sizes | None = None) -> PlanningJob:
-    """An inference job with the shapes of one micro-batch; no weights are read."""
+def load_file_job(path: Path, sizes: Sizes | None = None, *, weights: bool = False) -> PlanningJob:
+    """An inference job with the shapes of one micro-batch; no weights are read unless they are asked for."""
     sizes = sizes or Sizes()
     constants = {name: torch.tensor(list(numbers)) for name, numbers in sizes.constants.items()}
-    loaded = load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions, constants=constants, weights=False)
+    loaded = load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions, constants=constants, weights=weights)
     return PlanningJob(model=loaded.module, args=loaded.inputs, name=loaded.name)
 
 

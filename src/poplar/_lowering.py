@@ -52,6 +52,8 @@ class Lowering:
             return nodes.SequenceNode(name=name, line=line, children=children)
         if isinstance(program, programs.Execute):
             table = program.computeSet.table
+            if table.library is not None:
+                return nodes.LibraryNode(name=name or table.name, line=line, op=table.library)
             self._used.add(table.number)
             return nodes.ExecuteNode(name=name or table.name, line=line, compute_set=table.number)
         if isinstance(program, programs.Library):

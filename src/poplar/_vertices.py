@@ -55,6 +55,7 @@ class VertexTable:
         self.columns: dict[tuple[int, str], FieldColumn] = {}
         self.state: dict[tuple[int, str], dict[int, Any]] = {}
         self.sizes: dict[tuple[int, str], int] = {}
+        self.library: int | None = None  # a library op that stands in for vertices
 
     def add(self, codelet: int, line: int) -> int:
         number = len(self.codelets)

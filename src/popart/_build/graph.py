@@ -21,7 +21,7 @@ from openipu.errors import OpenIpuError
 from openipu.translate.onnx.reading import read_model
 from popart._build.external import find_location
 from popart._build.inference import infer_outputs, shrink
-from popart._build.tensors import make_tensor
+from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
 from popart._formats import BY_ONNX, BY_TORCH, Format, find_format
 from popart.tensorinfo import TensorInfo
@@ -119,7 +119,7 @@ class BuilderGraph:
         """An input with a value."""
         kind = find_format(value.dtype)
         _write_type(self.model.graph.input.add(name=name), kind, value.shape)
-        self.model.graph.initializer.append(make_tensor(value, name))
+        write_values(self.model.graph.initializer.add(), name, kind.onnx, value)
         self._known[name] = shrink(torch.from_numpy(np.array(value, copy=True)))
 
     def add_output(self, name: str) -> None:

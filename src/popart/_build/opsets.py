@@ -17,7 +17,7 @@ import onnx
 from popart._build.checks import check_windows
 from popart._build.graphcore import COUNTED_BY_INPUTS, FIRST_ONLY, METHODS
 from popart._build.signatures import OPSETS, OpMethod, list_methods
-from popart._build.tensors import make_tensor
+from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
 from popart._formats import find_format
 
@@ -145,7 +145,7 @@ def _convert(method: OpMethod, name: str, kind: str, value: Any) -> Any:  # noqa
         return find_format(value).onnx if isinstance(value, str) else int(value)
     match kind:
         case "TENSOR" | "SPARSE_TENSOR":
-            return make_tensor(value)
+            return _make_tensor(value)
         case "GRAPH":
             return _take_graph(value)
         case "INT" | "OTHER":
@@ -176,6 +176,13 @@ def _is_usual(method: OpMethod, name: str, value: Any) -> bool:
 
 def _is_optional(method: OpMethod, name: str) -> bool:
     return method.domain == "" and method.signature.parameters[name].default == ""
+
+
+def _make_tensor(value: Any) -> onnx.TensorProto:
+    array = np.asarray(value)
+    tensor = onnx.TensorProto()
+    write_values(tensor, "", find_format(array.dtype).onnx, array)
+    return tensor
 
 
 def _take_graph(builder: Any) -> onnx.GraphProto:

@@ -20,8 +20,9 @@ from openipu.files.saving import save_bytes
 from openipu.graph import InputKind
 from openipu.run import Executable
 from popart._build.external import find_location, note_own, refer, take_in
-from popart._build.tensors import make_tensor
+from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
+from popart._formats import BY_TORCH
 from popart._sessions.model import SessionModule
 from popart._stepio import PyWeightsIO
 
@@ -124,17 +125,17 @@ class HostWeights:
                     "updateExternallySavedTensorLocations."
                 )
         known = {entry.name for entry in model.graph.initializer}
-        added = {name: value for name, value in extra.items() if name not in known}
         contents: dict[str, bytearray] = {}
         behind = next(iter(locations.values()), None)
-        for name in added:
-            model.graph.initializer.add(name=name)
+        for name in extra:
+            if name not in known:
+                model.graph.initializer.add(name=name)
         for entry in model.graph.initializer:
-            value = added.get(entry.name, self.values.get(entry.name))
+            value = extra.get(entry.name, self.values.get(entry.name))
             if value is None:
                 continue
-            entry.CopyFrom(make_tensor(value.contiguous().numpy(), entry.name))
-            place = locations.get(entry.name, behind if entry.name in added else None)
+            write_values(entry, entry.name, BY_TORCH[value.dtype].onnx, value.contiguous().numpy())
+            place = locations.get(entry.name, behind if entry.name in extra else None)
             if place is not None:
                 _move_out(entry, value, place, contents.setdefault(place, bytearray()))
         for where, content in contents.items():

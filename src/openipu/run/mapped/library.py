@@ -6,6 +6,7 @@ Numbers that PyTorch cannot calculate with, such as unsigned 32-bit ones, are wi
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,8 +17,9 @@ import torch
 
 from openipu.graph.mapped.codelets import Array
 from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import LibraryOp, Value
+from openipu.graph.mapped.program import LibraryCall, LibraryOp, Value
 from openipu.run.mapped.memory import Memory, Port
+from openipu.run.mapped.random import KERNELS, make_generator
 
 _WIDENED: Mapping[str, torch.dtype] = {"uint16": torch.int32, "uint32": torch.int64, "uint64": torch.int64}
 _FORMATS: Mapping[str, torch.dtype] = {
@@ -43,7 +45,7 @@ def build_library_op(op: LibraryOp, memory: Memory) -> Callable[[], None]:
     doors = [memory.open(view, f"{op.function} {op.name}") for view in op.inputs]
     readers = [_make_reader(door, view.type) for door, view in zip(doors, op.inputs, strict=True)]
     targets = [(number, memory.open(view)) for number, view in zip(op.returned, op.outputs, strict=True)]
-    calls = [(find_operator(call.op), call.args, dict(call.kwargs), call.results) for call in op.calls]
+    calls = [(_choose_function(call), call.args, dict(call.kwargs), call.results) for call in op.calls]
     several = len(targets) > 1
 
     def execute() -> None:
@@ -63,6 +65,18 @@ def build_library_op(op: LibraryOp, memory: Memory) -> Callable[[], None]:
             port.put(_convert(value, port))
 
     return execute
+
+
+def _choose_function(call: LibraryCall) -> Callable[..., Any]:
+    if not call.kernel:
+        return find_operator(call.op)
+    draw, executions = KERNELS[call.kernel], itertools.count()
+
+    def run(seed: torch.Tensor | None, modifier: int, shape: list[int], format_: str, *numbers: Any) -> Any:
+        generator = make_generator(seed, modifier, call.place, next(executions))
+        return draw(generator, shape, _FORMATS[format_], *numbers)
+
+    return run
 
 
 def _make_reader(port: Port, element: ElementType) -> Callable[[], torch.Tensor]:

@@ -230,6 +230,13 @@ class Session:
         self._engine_loaded = True
         session_log.info("Engine loaded")
 
+    def __openipu_compiled__(self) -> Compiled:
+        """What `openipu.export_program` writes: the program, with weights as the device has them."""
+        compiled = self._require("weightsFromHost")
+        if not self._weights_loaded:
+            self.weightsFromHost()
+        return compiled
+
     def _require(self, what: str) -> Compiled:
         if self._compiled is None:
             raise popart_exception(f"Session::prepareDevice must be called before Session::{what}.")

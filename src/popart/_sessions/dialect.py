@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from openipu.translate.foreign import ForeignGraph, ForeignNode
-from openipu.translate.onnx.popart_ops import BUILT_ONLY
 from openipu.translate.onnx.reading import OnnxModel
 from popart._exceptions import popart_exception
 
@@ -48,8 +47,6 @@ def _find_attributes(node: ForeignNode) -> dict[str, Any]:
 
 
 def _check(node: ForeignNode) -> None:
-    if node.op in BUILT_ONLY and node.version <= 11:
-        raise popart_exception(f"No PopART op for ai.onnx.{node.op}:{node.version}: {node.title} cannot run on an IPU.")
     if node.op in _RANDOM:
         if "seed" in node.attributes:
             raise popart_exception(

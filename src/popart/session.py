@@ -6,6 +6,7 @@ optimizer state, reports.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -76,6 +77,9 @@ class TrainingSession(Session):
             self._given_optimizer, weights, factors, bool(options.automaticLossScalingSettings.enabled)
         )
         return self._optimizer.spec
+
+    def _list_scalars(self) -> Mapping[str, float]:
+        return self._optimizer.list_scalars()
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Plan and compile the program, and load it."""

@@ -89,3 +89,26 @@ def run_step(
             info = model.describe(name)
             assert info is not None
             stepio._put(name, result.taps[name].detach().reshape(-1, *info.shape()).numpy())
+    for name, leaf in model.accumulated.items():
+        if stepio._wants(name):
+            info = model.describe(name)
+            assert info is not None
+            gradients = torch.as_tensor(result.outputs[leaf]).reshape(
+                flow.batchesPerStep(), options.gradient_accumulation, options.replicas, *info.shape()
+            )
+            stepio._put(name, _choose(gradients.cumsum(1), flow, name).reshape(-1, *info.shape()).numpy())
+
+
+def _choose(values: torch.Tensor, flow: DataFlow, name: str) -> torch.Tensor:
+    """What an anchor's mode keeps of [batches, accumulation, replicas, …]."""
+    micro = values.flatten(0, 1)
+    match flow.art(name).id():
+        case AnchorReturnTypeId.Final:
+            return micro[-1]
+        case AnchorReturnTypeId.Sum:
+            return micro.sum(0)
+        case AnchorReturnTypeId.EveryN:
+            period = flow.art(name).rp()
+            return micro[period - 1 :: period]
+        case _:
+            return micro

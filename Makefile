@@ -9,6 +9,9 @@ DOCS_READY := $(VENV)/.ready-docs
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
+# pytest's; tests wait for processes and browsers, so that one more than there are cores may be quicker
+WORKERS := 2
+
 # what needs no browser, no front end's framework and no compiler
 QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run session trace
 
@@ -27,13 +30,13 @@ demo: $(DEMO_READY) ## train a digit classifier as an IPU program and write a re
 	@ls demo-report/*/report.html
 
 check: $(READY) lint ## lint, types, layers and the quick tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
 test: $(READY) lint ## lint, types, layers and all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
-	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 	$(BIN)/ruff check .

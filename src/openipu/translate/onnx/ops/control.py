@@ -13,9 +13,8 @@ import torch
 from openipu.capture import capture_branches, is_capturing, is_on_ipu, lift, on_host
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.rules import Results, rule
-from openipu.translate.site import Site
+from openipu.translate.site import LONGEST_WRITTEN_OUT, Site
 
-LONGEST_WRITTEN_OUT = 4096  # passes
 KEEPS_SLICES = "__keeps_slices"  # attribute of a scan: slices keep the dimension, as those of PopART do
 
 

@@ -18,7 +18,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTo
 
 conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_popart.py --page
+
+conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Poplar; OPENIPU_EXAMPLES_CHECKOUT names their checkout
+	$(BIN)/python tests/conformance/run_poplar_cpp.py
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info

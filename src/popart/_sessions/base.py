@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from openipu.graph import RunOptions, Tap
+from openipu.graph import Program, RunOptions, Tap
+from openipu.run import Executable
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
@@ -26,10 +27,11 @@ from popart._prefixes import GRADIENT, UPDATED
 from popart._session import Instrumentation, IrSerializationFormat, SyntheticDataMode
 from popart._sessions import files, ir_text, reports
 from popart._sessions.dialect import adapt
+from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, list_tracked, read_control
 from popart._sessions.model import SessionModel, capture, list_inputs, load
 from popart._sessions.placement import check_ipus, check_placement, place_nodes
 from popart._sessions.saved_state import part_state
-from popart._sessions.stepping import run_step, shape_anchor
+from popart._sessions.stepping import choose_kept, run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
 from popart._stepio import IStepIO, PyWeightsIO
@@ -70,6 +72,8 @@ class Session:
         self._has_run = False
         (patterns or Patterns())._check()
         check_training(self._options, self._training)
+        if not self._training:
+            check_scaling(self._options, None)
         with translate_errors():
             read, self._saved_state = part_state(load(fnModel))
             model = adapt(read)
@@ -86,8 +90,9 @@ class Session:
                 loss=loss,
                 describe_optimizer=self._describe_optimizer,
                 name=name,
-                others=lambda: self._list_scalars(),
+                others=lambda program: {*self._list_scalars(), *self._list_state(program)},
                 after_update=self._options.accumulationFactor == 1,
+                tracked=list_tracked(self._options),
             )
             self._run_options = self._build_options()
         self._weights = HostWeights(self._model.module)
@@ -100,7 +105,26 @@ class Session:
             Tap(anchor, UPDATED + weight, MODES[self._flow.art(anchor).id()], self._period(anchor))
             for anchor, weight in self._model.updated.items()
         )
-        return build_run_options(self._options, self._flow, self._training, self._model.leaves, self._seed, taps=taps)
+        state = self._list_state(self._model.program)
+        taps += tuple(
+            Tap(anchor, f"State___{state[anchor]}", MODES[self._flow.art(anchor).id()], self._period(anchor))
+            for anchor in self._flow.anchors()
+            if anchor in state
+        )
+        control = read_control(self._options, self._model.tracked)
+        return build_run_options(
+            self._options,
+            self._flow,
+            self._training,
+            self._model.leaves,
+            self._seed,
+            taps=taps,
+            loss_scale_control=control,
+        )
+
+    def _list_state(self, program: Program) -> Mapping[str, str]:
+        """Optimizer state: PopART's names -> openipu's."""
+        return {}
 
     def _period(self, anchor: str) -> int:
         kind = self._flow.art(anchor)
@@ -125,7 +149,7 @@ class Session:
         """The format and shape of a tensor."""
         found = self._model.describe(id)
         if found is None and id in self._list_scalars():
-            return TensorInfo("FLOAT", [])
+            return TensorInfo("FLOAT16" if id == "lossScaling_FLOAT16" else "FLOAT", [])
         if found is None:
             raise popart_exception(f"No TensorInfo for tensor with id '{id}': the model has no such tensor.")
         return found
@@ -302,17 +326,29 @@ class Session:
             stepio._check(sizes, places, list(self._model.onnx.graph.weights))
         with translate_errors():
             run_step(
-                self._model, compiled.executable, self._flow, stepio, self._options.syntheticDataMode, self._scales()
+                self._model,
+                compiled.executable,
+                self._flow,
+                stepio,
+                self._options.syntheticDataMode,
+                self._scales(),
+                self.getInfo,
             )
-            self._put_scalars(stepio)
+            self._put_scalars(stepio, compiled.executable)
         self._has_run = True
 
-    def _put_scalars(self, stepio: IStepIO) -> None:
-        """Anchors that are values of the optimizer."""
+    def _put_scalars(self, stepio: IStepIO, executable: Executable) -> None:
+        """Anchors that are values of the optimizer, each the same for all micro-batches of an update."""
+        options = self._run_options
         for name, value in self._list_scalars().items():
-            if self._flow.isAnchored(name) and stepio._wants(name):
-                shape = shape_anchor(self._flow, name, self._run_options, self.getInfo(name))
-                stepio._put(name, np.full(shape, value, np.float32))
+            if not self._flow.isAnchored(name) or not stepio._wants(name):
+                continue
+            each = [value] * options.device_iterations
+            if name == FINAL_SCALE and executable.loss_scale is not None:
+                each = executable.loss_scale.used
+            values = torch.tensor(each, dtype=self.getInfo(name)._number_format.torch).view(-1, 1, 1)
+            spread = values.expand(-1, options.gradient_accumulation, options.replicas)
+            stepio._put(name, choose_kept(spread, self._flow, name).reshape(-1).numpy())
 
     def _list_scalars(self) -> Mapping[str, float]:
         return {}

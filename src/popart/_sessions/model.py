@@ -6,7 +6,7 @@ for. Anchors are outputs of the program: results of ops, inputs, weights, gradie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from popart._formats import BY_NAME, BY_TORCH
 from popart._prefixes import ACCUMULATOR, GRADIENT, UPDATED
 from popart.tensorinfo import TensorInfo
 
+FOLLOWED = "hidden gradient of "
 HIDDEN = "hidden "  # before the names of outputs that no anchor is, but something that is made of them
 _LONGEST_PATH = 4096
 _LARGE_BYTES = 1 << 28  # a model file beyond holds its weights, and is mapped instead of being read
@@ -84,6 +85,7 @@ class SessionModel:
     leaves: Mapping[str, int]  # anchor -> output of the program
     updated: Mapping[str, str]  # anchor -> the weight whose new value it is
     accumulated: Mapping[str, int]  # anchor -> output that has the gradients to add up
+    tracked: tuple[int, ...] = ()  # outputs with the gradients that a loss scale follows
 
     def describe(self, name: str) -> TensorInfo | None:
         """The format and shape of a tensor, as the device has it."""
@@ -150,12 +152,14 @@ def capture(
     loss: str,
     describe_optimizer: Any,
     name: str,
-    others: Callable[[], Mapping[str, float]],
+    others: Callable[[Program], Collection[str]],
     after_update: bool,
+    tracked: Sequence[str] = (),
 ) -> SessionModel:
     """Run the graph once on meta tensors, with its gradients where there is a loss.
 
     `others`: names that an optimizer adds, once it is known. `after_update`: anchors of weights have their new values.
+    `tracked`: tensors whose gradients a loss scale follows.
     """
     graph = model.graph
     known = _list_names(graph)
@@ -164,8 +168,9 @@ def capture(
     summed = [anchor for anchor in anchors if loss and anchor.startswith(ACCUMULATOR)]
     accumulated = {anchor: anchor.removeprefix(ACCUMULATOR) for anchor in summed}
     gradients |= {f"{HIDDEN}{anchor}": weight for anchor, weight in accumulated.items()}
+    gradients |= {f"{FOLLOWED}{tensor}": tensor for tensor in tracked}
     updated = [anchor for anchor in anchors if anchor.startswith(UPDATED)]
-    strange = {anchor for anchor in anchors if loss and anchor not in known and "___" in anchor}  # perhaps a value's
+    strange = {anchor for anchor in anchors if loss and anchor not in known and _may_be_held(anchor)}
     strange -= {*gradients, *accumulated, *updated}
     wanted = [anchor for anchor in anchors if anchor not in {*gradients, *accumulated, *updated, *strange}]
     for anchor in [*wanted, *gradients.values(), *([loss] if loss else [])]:
@@ -192,7 +197,7 @@ def capture(
         raise _refuse(next(iter(gradients)))
     spec_tree = program.output_tree.spec
     order: Mapping[str, int] = pytree.tree_unflatten(list(range(spec_tree.num_leaves)), spec_tree)
-    for anchor in strange - set(others()):
+    for anchor in strange - set(others(program)):
         raise _refuse(anchor)
     trained = set() if program.update is None else {one.name for one in program.update.outputs_of(OutputKind.PARAMETER)}
     renewed = {anchor: anchor.removeprefix(UPDATED) for anchor in updated}
@@ -203,7 +208,13 @@ def capture(
             raise _refuse(UPDATED + weight)
     sums = {anchor: order[f"{HIDDEN}{anchor}"] for anchor in accumulated}
     leaves = {anchor: leaf for anchor, leaf in order.items() if not anchor.startswith(HIDDEN) and anchor not in renewed}
-    return SessionModel(model, module, program, tuple(inputs), leaves, renewed, sums)
+    followed = tuple(leaf for anchor, leaf in order.items() if anchor.startswith(FOLLOWED))
+    return SessionModel(model, module, program, tuple(inputs), leaves, renewed, sums, followed)
+
+
+def _may_be_held(anchor: str) -> bool:
+    """Whether it may be a tensor of the optimizer."""
+    return "___" in anchor or anchor.startswith("lossScaling_") or anchor == "finalLossScale"
 
 
 def _refuse(anchor: str) -> popart_exception:

@@ -16,6 +16,7 @@ from popart._devices import DeviceType
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
 from popart._session import VirtualGraphMode
+from popart._sessions.pipeline_checks import check_forward_program, check_stages
 from popart._sessions.translation import count_replicas
 
 
@@ -65,7 +66,9 @@ def check_placement(
             f"{device.numIpus}, and there are {replicas} replicas."
         )
     own = max(1, device.numIpus // replicas)
+    check_forward_program(options)
     if options.enablePipelining:
+        check_stages(model)
         _check_pipeline(model, options, flow, training, own)
 
 

@@ -226,7 +226,7 @@ def _read_settings(op: PaddleOp, gradient: _Gradient) -> dict[str, Any]:
     elif op.type == "adagrad":
         settings["eps"] = number("epsilon", 1e-6)
     elif op.type == "adadelta":
-        settings |= {"rho": number("rho", 0.95), "eps": number("epsilon", 1e-6)}
+        settings |= {"alpha": number("rho", 0.95), "eps": number("epsilon", 1e-6)}
     elif op.type == "rmsprop":
         settings |= {"alpha": number("decay", 0.95), "eps": number("epsilon", 1e-6), "use_tf_variant": True}
         settings |= {"momentum": number("momentum", 0.0), "centered": bool(attributes.get("centered", False))}

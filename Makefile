@@ -17,7 +17,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-paddle bench-paddle demo-paddle clean
+.PHONY: help demo check test lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-paddle bench-paddle demo-paddle clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -80,6 +80,9 @@ bench-paddle: $(PADDLE_READY) ## training and inference against Paddle's own CPU
 
 conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTorch; OPENIPU_OPTIMUM_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_optimum.py --page
+
+conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHECKOUT names its checkout
+	$(BIN)/python tests/conformance/run_popart.py --page
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) $(PADDLE) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info

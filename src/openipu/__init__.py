@@ -8,9 +8,12 @@ from typing import Any
 __version__ = "0.1.0"
 
 
+# Looked up when asked for: they need torch, and `openipu --help` does not. By name, because every layer imports this
+# package, which is above none of them.
+_PLACES = {"register_custom_op": "openipu.capture", "export_program": "openipu.export"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "register_custom_op":
-        # Looked up when asked for: it needs torch, and `openipu --help` does not. By name, because every layer imports
-        # this package, which is above none of them.
-        return importlib.import_module("openipu.capture").register_custom_op
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'openipu' has no attribute {name!r}")

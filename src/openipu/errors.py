@@ -119,6 +119,14 @@ class FiguresError(OpenIpuError):
     """A file of published figures cannot be read: the user corrects the named line or column."""
 
 
+class MappedProgramError(OpenIpuError):
+    """A program that places its own tensors and vertices breaks a rule of the machine: the message names both lines."""
+
+
+class MappedRunError(OpenIpuError):
+    """Such a program stopped while it ran: a vertex failed, a condition was met, memory was never written."""
+
+
 class InternalError(OpenIpuError):
     """A defect of openipu. The message asks for a report."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from openipu.plan.types import Fit, Plan, Timing
+    from openipu.run import Executable
 
 CULPRITS = 3  # that the summary names where a program does not fit
 
@@ -49,6 +50,7 @@ class History:
 
     compiled: Counter[CompiledProgram] = field(default_factory=Counter)  # in the order of their first compilation
     profiles: dict[CompiledProgram, Path] = field(default_factory=dict)  # where the last profile of each was written
+    executables: list[Executable] | None = None  # all of them, for those who export; None: nobody does
     ops: Counter[OpUse] | None = None  # of all compiled programs; None: nobody wants them, and no detail is planned
 
     def add(self, plan: Plan, profile_directory: Path | None, *, reported: bool) -> None:

@@ -96,7 +96,7 @@ def run_job(job: PlanningJob, system: System | str | None = None) -> Plan:
         lambda leaf: _enlarge(leaf, options.micro_batches), (job.positional, dict(job.kwargs))
     )
     _, plan = plan_model(
-        job.model, args, kwargs, options=options, optimizer=_describe_optimizer(job), system=system, name=job.title
+        job.model, args, kwargs, options=options, optimizer=describe_job_optimizer(job), system=system, name=job.title
     )
     return plan
 
@@ -108,7 +108,7 @@ def capture_job(job: PlanningJob) -> Program:
         job.positional,
         dict(job.kwargs),
         training=job.training,
-        optimizer=_describe_optimizer(job),
+        optimizer=describe_job_optimizer(job),
         name=job.title,
     )
 
@@ -148,7 +148,8 @@ def _enlarge(leaf: Any, micro_batches: int) -> Any:
     return torch.empty(shape, dtype=leaf.dtype, device="meta")
 
 
-def _describe_optimizer(job: PlanningJob) -> OptimizerSpec | None:
+def describe_job_optimizer(job: PlanningJob) -> OptimizerSpec | None:
+    """The structure of a job's optimizer, with parameters by name."""
     if job.optimizer is None:
         return None
     named = job.model.named_parameters() if isinstance(job.model, nn.Module) else ()

@@ -38,8 +38,8 @@ class Sizes:
         return bool(self.shapes or self.dimensions or self.constants)
 
 
-def load_file_job(path: Path, sizes: Sizes | None = None) -> PlanningJob:
-    """An inference job with the shapes of one micro-batch; no weights are read."""
+def load_file_job(path: Path, sizes: Sizes | None = None, *, weights: bool = False) -> PlanningJob:
+    """An inference job with the shapes of one micro-batch; no weights are read unless they are asked for."""
     sizes = sizes or Sizes()
     if path.suffix.lower() in PADDLE_SUFFIXES:
         if sizes.constants:
@@ -47,7 +47,7 @@ def load_file_job(path: Path, sizes: Sizes | None = None) -> PlanningJob:
         paddle = paddle_loading.load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions)
         return PlanningJob(model=paddle.module, args=paddle.inputs, name=paddle.name)
     constants = {name: torch.tensor(list(numbers)) for name, numbers in sizes.constants.items()}
-    loaded = load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions, constants=constants, weights=False)
+    loaded = load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions, constants=constants, weights=weights)
     return PlanningJob(model=loaded.module, args=loaded.inputs, name=loaded.name)
 
 

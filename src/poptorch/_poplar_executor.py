@@ -347,6 +347,14 @@ class PoplarExecutor(Transfers, Saving, Inspection):
         with translate_errors():
             self._optimizer.replace(optimizer)
 
+    @with_device
+    def __openipu_compiled__(self) -> session.Compiled:
+        """What `openipu.export_program` writes: the program, with weights as the device has them."""
+        compiled, _ = self._require_compiled()
+        if not self._attached:
+            self.attachToDevice()
+        return compiled
+
     def _require_compiled(self) -> tuple[session.Compiled, DeviceWeights]:
         if self._compiled is None or self._weights is None:
             raise createPoptorchError(NOT_COMPILED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from enum import EnumType
 
 import pytest
 
@@ -12,7 +13,7 @@ import poptorch
 from openipu.graph import Recompute
 from poptorch.options._translate import build_run_options
 
-ENUMERATIONS = [getattr(popart, name) for name in popart.__all__]
+ENUMERATIONS = [found for found in (getattr(popart, name) for name in popart.__all__) if isinstance(found, EnumType)]
 
 
 def test_members_are_the_numbers_that_options_take():
@@ -68,8 +69,7 @@ def test_poptorch_options_take_a_member_as_it_is(member, chosen):
 
 
 def test_what_is_not_there_says_so():
-    with pytest.raises(AttributeError, match=r"popart\.Builder is not there.* poptorch\.inferenceModel"):
-        popart.Builder()
-    with pytest.raises(AttributeError, match=r"popart\.AnythingElse is not there: .* enumerations of PopART only"):
+    with pytest.raises(AttributeError, match="module 'popart' has no attribute 'AnythingElse'"):
         _ = popart.AnythingElse
-    assert not hasattr(popart, "TrainingSession")
+    with pytest.raises(AttributeError, match=r"DotCheck.*PopART removed it in 2\.4"):
+        _ = popart.DotCheck

@@ -36,7 +36,7 @@ PROVIDED: dict[str, FrontEnd] = {
     "gcipuinfo": FrontEnd("devices, for monitors"),
     "pva": FrontEnd("PopVision analysis library"),
     "libpvti": FrontEnd("trace points of one's own"),
-    "popart": FrontEnd("PopART's enumerations"),
+    "popart": FrontEnd("PopART", names=("Builder", "InferenceSession", "TrainingSession"), extra="onnx"),
 }
 PLANNED: dict[str, str] = {
     "popxl": "PopXL",

@@ -19,6 +19,7 @@ examples
   openipu run train.py --epochs 1                  run an unmodified script, then say what an IPU would do
   openipu run --profile out --system pod16 train.py   the same for another machine, with a report to open
   openipu plan examples/plan_models.py:bert_base   cost and memory of a model, without weights, without running
+  openipu export models.py:job -o model.onnx       leave openipu: plain ONNX or PyTorch, checked
   openipu report out/training                      write the HTML report of a profile
   openipu systems bow-2000                         every figure of a machine, with its source
   openipu cache prune --older-than 30d             make room: remove compiled programs that nobody uses

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from openipu.model_files import Sizes
 
 
-def load_job(target: str, sizes: Sizes | None = None) -> PlanningJob:
+def load_job(target: str, sizes: Sizes | None = None, *, weights: bool = False) -> PlanningJob:
     """Import the module, call the function, and read what it returned as a job; or read a model file.
 
-    `sizes` say what a model file leaves open; functions need none.
+    `sizes` say what a model file leaves open; functions need none. `weights`: read those of a model file, too.
     """
     if is_model_file(target):
         from openipu.model_files import load_file_job
@@ -35,7 +35,7 @@ def load_job(target: str, sizes: Sizes | None = None) -> PlanningJob:
         path = Path(target)
         if not path.exists():
             raise OptionError(f"There is no file {target} in {Path.cwd()}. Check the path.{suggest_file(path)}")
-        return load_file_job(path, sizes)
+        return load_file_job(path, sizes, weights=weights)
     place, _, name = target.rpartition(":")
     if not place:
         place, name = target, ""

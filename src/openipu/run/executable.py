@@ -109,6 +109,11 @@ class Executable:
         """Copies of the optimizer state by `StateSlot.key`."""
         return self._lanes.read_state()
 
+    @property
+    def hyper_parameters(self) -> dict[str, float]:
+        """The values of the optimizer as the device has them, by `HyperParameter.key`."""
+        return {name: float(value) for name, value in self._lanes.first.memory.hyper.items()}
+
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
         """Copy weights from the host to the device, and buffers to every replica."""
         self._lanes.load_weights(parameters, buffers)

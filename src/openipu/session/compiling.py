@@ -219,6 +219,8 @@ def _compile(
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
     history.add(plan, directory, reported=read_overrides().profile_root is not None)
+    if history.executables is not None:
+        history.executables.append(executable)
     log_compilation(program, plan)
     if not plan.fit.fits:
         advice = front_end.advise(program, plan) if front_end.advise is not None else ""

@@ -46,6 +46,7 @@ class Interpreter:
         self._variables = Variables() if variables is None else variables
         self._inner = dict(inner or {})  # weights of the graphs inside, by the identity of their `Weight`
         self._depth = 0
+        self.values: Mapping[str, torch.Tensor] = {}  # of the outermost graph, once it has run
 
     def run(
         self, graph: ForeignGraph, values: Mapping[str, torch.Tensor], wanted: Iterable[str] | None = None
@@ -54,6 +55,7 @@ class Interpreter:
         known = dict(values)
         for node in graph.nodes:
             self._run_node(graph, node, known)
+        self.values = known if self._depth == 0 else self.values
         names = list(graph.outputs if wanted is None else wanted)
         missing = [name for name in names if name not in known]
         if missing:

@@ -95,6 +95,7 @@ class ForeignModule(nn.Module):
             inner={weight: values[name] for weight, name in self._inner.items()},
         )
         results = interpreter.run(self.graph, values, dict.fromkeys(names))
+        self.observe(interpreter.values)
         written = {**variables.written, **{name: results[tensor] for name, tensor in goal.written.items()}}
         outputs = {name: lift(results[name]) for name in self.wanted}
         if not is_capturing():
@@ -107,6 +108,9 @@ class ForeignModule(nn.Module):
             watched={name: results[tensor] for name, tensor in goal.gradients.items()},
             written={name: lift(value.detach()) for name, value in written.items()},
         )
+
+    def observe(self, values: Tensors) -> None:
+        """For those who ask what the tensors of the graph are: all of them, by name."""
 
     def _keep(self, written: Tensors, outputs: Tensors) -> Tensors:
         """Outside of a capture the module itself holds what a run wrote."""

@@ -1,8 +1,22 @@
 """One module a command: `add_parser` describes it, `execute` does it and returns the exit code."""
 
-from openipu.cli.commands import auto, cache, compare, doctor, plan, pod, report, run, sweep, systems, trace, validate
+from openipu.cli.commands import (
+    auto,
+    cache,
+    compare,
+    doctor,
+    export,
+    plan,
+    pod,
+    report,
+    run,
+    sweep,
+    systems,
+    trace,
+    validate,
+)
 
-ALL = (run, plan, auto, sweep, compare, report, trace, systems, validate, pod, cache, doctor)
+ALL = (run, plan, auto, sweep, compare, export, report, trace, systems, validate, pod, cache, doctor)
 
 __all__ = [
     "ALL",
@@ -10,6 +24,7 @@ __all__ = [
     "cache",
     "compare",
     "doctor",
+    "export",
     "plan",
     "pod",
     "report",

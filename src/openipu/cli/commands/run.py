@@ -38,13 +38,14 @@ from openipu.history import history
 from openipu.machine import resolve_system
 from openipu.overrides import Overrides, set_overrides
 
-_WITH_VALUE = ("--system", "--profile", "--trace", "--tier")
+_WITH_VALUE = ("--system", "--profile", "--trace", "--export", "--tier")
 _EPILOG = """\
 examples
   openipu run train.py --epochs 1
   openipu run --system pod16 --profile out train.py --epochs 1
   openipu run -m package.train --epochs 1
   openipu run --check train.py --epochs 1    which SDK names the script uses, and whether openipu has them
+  openipu run --export out train.py --epochs 1    leave openipu: the trained model as plain PyTorch and ONNX
   openipu run model.onnx --inputs data.npz --outputs results.npz
 
 Options of openipu come before the script; everything after it belongs to the script. Results are computed on this
@@ -68,6 +69,11 @@ def add_parser(
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each program under DIR")
     parser.add_argument("--trace", metavar="DIR", help="record what this host does, and write system.html, under DIR")
+    parser.add_argument(
+        "--export",
+        metavar="DIR",
+        help="at the end, write each program with its weights as plain PyTorch and ONNX, under DIR",
+    )
     parser.add_argument(
         "--tier",
         choices=("auto", "instant", "compiled"),
@@ -115,12 +121,15 @@ def execute(arguments: argparse.Namespace) -> int:
     system = resolve_system(arguments.system)
     profile_root = _prepare_directory(arguments.profile, "--profile")
     trace_root = _prepare_directory(arguments.trace, "--trace")
+    export_root = _prepare_directory(arguments.export, "--export")
     if arguments.module is None and not is_model:
         _check_script(script[0])
 
     set_overrides(Overrides(system if arguments.system is not None else None, arguments.tier, profile_root))
     if arguments.deterministic:
         os.environ["OPENIPU_DETERMINISTIC"] = "1"  # for the processes of the script, too
+    if export_root is not None:
+        history.executables = []
     started = time.time()
     if trace_root is not None:
         from openipu.trace.options import VARIABLE
@@ -141,6 +150,10 @@ def execute(arguments: argparse.Namespace) -> int:
         from openipu.cli.summary import close_run, close_trace
 
         close_run(history, quiet=arguments.quiet, failed=failed)
+        if export_root is not None and history.executables:
+            from openipu.cli.exported import export_all
+
+            export_all(history.executables, export_root)
         if trace_root is not None:
             close_trace(trace_root, started, quiet=arguments.quiet)
 

@@ -28,6 +28,44 @@ def rnn(site: Site) -> Results:
     return _run_layer(site, 1, _make_rnn, 1)
 
 
+# torch's function for each, and where its gates lie among ONNX's: i o f c is i f c o there, z r h is r z h.
+_FUSED: dict[str, tuple[Callable[..., Sequence[torch.Tensor]], tuple[int, ...], tuple[str, ...]]] = {
+    "LSTM": (torch.lstm, (0, 2, 3, 1), ("Sigmoid", "Tanh", "Tanh")),
+    "GRU": (torch.gru, (1, 0, 2), ("Sigmoid", "Tanh")),
+    "RNN": (torch.rnn_tanh, (0,), ("Tanh",)),
+}
+
+
+def _is_plain(site: Site, directions: int) -> bool:
+    """Is it a layer as torch has them, and so one op of the program?"""
+    usual = _FUSED[site.node.op][2] * directions
+    names = tuple(name.capitalize() for name in site.get("activations", None) or usual)
+    odd = site.has(4) or site.has(7) or site.get("clip", None) is not None or site.get("input_forget", 0)
+    reset_before = site.node.op == "GRU" and not site.get("linear_before_reset", 0)
+    return names == usual and not odd and not reset_before and site.input(0).shape[0] > 0
+
+
+def _run_fused(
+    site: Site, x: torch.Tensor, start: Sequence[torch.Tensor], backwards: Sequence[bool], hidden: int
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """The results [time, direction, batch, hidden], and the last states."""
+    function, order, _ = _FUSED[site.node.op]
+    turned = backwards == [True]
+    parts: list[torch.Tensor] = []
+    for number in range(len(backwards)):
+        weights, recurrence, bias = _read_parts(site, number, len(order), hidden)
+        both = bias.chunk(2)
+        for entry in (weights, recurrence, *both) if site.has(3) else (weights, recurrence):
+            gates = entry.reshape(len(order), hidden, -1)
+            moved = torch.cat([gates[place : place + 1] for place in order]) if len(order) > 1 else gates
+            parts.append(moved.reshape(entry.shape))
+    state = tuple(start) if len(start) > 1 else start[0]
+    source = x.flip(0) if turned else x
+    found = function(source, state, parts, site.has(3), 1, 0.0, site.training, len(backwards) > 1, False)
+    sequence = found[0].flip(0) if turned else found[0]
+    return sequence.reshape(*x.shape[:2], len(backwards), hidden).transpose(1, 2), list(found[1:])
+
+
 def _run_layer(site: Site, gates: int, make: Callable[..., Step], states: int) -> Results:
     x = site.input(0)
     turned = bool(site.get("layout", 0))
@@ -40,6 +78,9 @@ def _run_layer(site: Site, gates: int, make: Callable[..., Step], states: int) -
     weights = site.input(1)
     hidden = site.get("hidden_size", weights.shape[1] // gates)
     start = [_read_state(site, 5 + place, x, len(backwards), hidden, turned) for place in range(states)]
+    if _is_plain(site, len(backwards)):
+        sequence, ends = _run_fused(site, x, start, backwards, hidden)
+        return _turn(sequence, ends) if turned else [sequence, *ends]
     lengths = site.optional(4)
     outputs, finals = [], []
     for number, reverse in enumerate(backwards):
@@ -50,9 +91,12 @@ def _run_layer(site: Site, gates: int, make: Callable[..., Step], states: int) -
         finals.append(last)
     sequence = torch.stack(outputs, 1)  # [time, direction, batch, hidden]
     ends = [torch.stack([last[place] for last in finals]) for place in range(states)]
-    if turned:
-        sequence, ends = sequence.permute(2, 0, 1, 3), [end.transpose(0, 1) for end in ends]
-    return [sequence, *ends]
+    return _turn(sequence, ends) if turned else [sequence, *ends]
+
+
+def _turn(sequence: torch.Tensor, ends: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """With the batch in front, as another layout has it."""
+    return [sequence.permute(2, 0, 1, 3), *(end.transpose(0, 1) for end in ends)]
 
 
 def _read_state(site: Site, place: int, x: torch.Tensor, directions: int, hidden: int, turned: bool) -> torch.Tensor:

@@ -1,0 +1,1 @@
+"""Programs whose tensors and vertices a user placed on tiles."""

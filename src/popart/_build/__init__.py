@@ -1,0 +1,1 @@
+"""What `popart.Builder` is made of."""

@@ -1,0 +1,1 @@
+"""What `popart.InferenceSession` and `popart.TrainingSession` are made of."""

@@ -1,0 +1,332 @@
+"""What both kinds of session share: a model, compiled for a device, and run step by step.
+
+In: an ONNX model, a data flow, options. Out: anchors of each step, weights, reports. The work is done below:
+`openipu.capture` makes the program, `openipu.session` plans and compiles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from openipu.graph import RunOptions, Tap
+from openipu.session import Compiled, FrontEnd, compile_program
+from popart._dataflow import DataFlow, InputShapeInfo
+from popart._device_manager import DeviceInfo
+from popart._devices import DeviceType
+from popart._exceptions import popart_exception, translate_errors
+from popart._logging import session_log
+from popart._options import SessionOptions, check_training
+from popart._patterns import Patterns
+from popart._prefixes import GRADIENT
+from popart._session import SyntheticDataMode
+from popart._sessions import reports
+from popart._sessions.model import SessionModel, capture, list_inputs, load
+from popart._sessions.placement import check_placement, place_nodes
+from popart._sessions.stepping import run_step, shape_anchor
+from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
+from popart._sessions.weights import HostWeights
+from popart._stepio import IStepIO, PyWeightsIO
+from popart._training import ReductionType
+from popart.tensorinfo import TensorInfo
+
+DEFAULT_SEED = 1984
+Array = np.ndarray[Any, Any]
+
+
+class Session:
+    """What both kinds of session share."""
+
+    _training = False
+
+    def __init__(
+        self,
+        fnModel: bytes | str,
+        dataFlow: DataFlow,
+        deviceInfo: DeviceInfo,
+        inputShapeInfo: InputShapeInfo | None,
+        patterns: Patterns | None,
+        userOptions: SessionOptions | None,
+        name: str,
+        loss: str = "",
+    ) -> None:
+        self._source = fnModel
+        self._flow = dataFlow
+        self._device = deviceInfo
+        self._options = (userOptions or SessionOptions())._copy()
+        self._name = name
+        self._seed = DEFAULT_SEED
+        self._compiled: Compiled | None = None
+        self._weights_loaded = False
+        self._has_run = False
+        (patterns or Patterns())._check()
+        check_training(self._options, self._training)
+        with translate_errors():
+            model = load(fnModel)
+            if not self._training and dataFlow.nAnchors() == 0:
+                raise popart_exception("User must specify an anchor tensor when doing inference.")
+            placed = place_nodes(model, self._options)
+            check_placement(placed, self._options, dataFlow, deviceInfo, self._training)
+            inputs = list_inputs(placed, inputShapeInfo or InputShapeInfo())
+            self._model: SessionModel = capture(
+                placed, inputs, dataFlow, loss=loss, describe_optimizer=self._describe_optimizer, name=name
+            )
+            self._run_options = self._build_options()
+        self._weights = HostWeights(self._model.module)
+
+    def _describe_optimizer(self, module: Any) -> Any:
+        return None
+
+    def _build_options(self) -> RunOptions:
+        taps = tuple(Tap(anchor, anchor, MODES[self._flow.art(anchor).id()], 1) for anchor in self._model.updated)
+        return build_run_options(self._options, self._flow, self._training, self._model.leaves, self._seed, taps=taps)
+
+    @property
+    def dataFlow(self) -> DataFlow:
+        """The data flow that the session was made with."""
+        return self._flow
+
+    @property
+    def replicationFactor(self) -> int:
+        """Replicas of this process."""
+        return count_replicas(self._options)
+
+    @property
+    def accumulationFactor(self) -> int:
+        """Micro-batches in one weight update."""
+        return int(self._options.accumulationFactor)
+
+    def getInfo(self, id: str) -> TensorInfo:
+        """The format and shape of a tensor."""
+        found = self._model.describe(id)
+        if found is None:
+            raise popart_exception(f"No TensorInfo for tensor with id '{id}': the model has no such tensor.")
+        return found
+
+    def getAllTensorIds(self) -> set[str]:
+        """Names of all tensors."""
+        return {*self._model.module.types, *self._model.onnx.graph.weights, *self._model.leaves}
+
+    def getTensorIds(self) -> set[str]:
+        """Names of all tensors."""
+        return self.getAllTensorIds()
+
+    def initAnchorArrays(self) -> dict[str, Array]:
+        """Arrays for what comes back of a step."""
+        arrays = {}
+        for name in self._flow.anchors():
+            info = self.getInfo(name)
+            shape = shape_anchor(self._flow, name, self._run_options, info)
+            arrays[name] = np.empty(shape, dtype=info.data_type_lcase())
+        return arrays
+
+    def prepareDevice(self, loadEngine: bool = True) -> None:
+        """Plan and compile the program, and load it."""
+        if self._device.type is DeviceType.Ipu and not self._device.isAttached and not self._device.attach():
+            raise popart_exception("Failed to attach to the device: another program holds its IPUs.")
+        engine = read_engine(self._options)
+        directory = engine.report_directory / self._name if engine.wants_profile else None
+        session_log.info("Starting compilation")
+        with translate_errors():
+            self._compiled = compile_program(
+                self._model.program,
+                options=self._run_options,
+                profile_directory=directory,
+                show_progress=False,
+                front_end=FrontEnd(),
+                cache_directory=self._choose_cache(),
+            )
+        self._weights_loaded = False
+        if loadEngine:
+            self.loadEngineAndConnectStreams()
+
+    def _choose_cache(self) -> Path | None:
+        return Path(self._options.cachePath) if self._options.enableEngineCaching else None
+
+    def loadEngineAndConnectStreams(self) -> None:
+        """Load the program."""
+        compiled = self._require("loadEngineAndConnectStreams")
+        if not self._training:
+            with translate_errors():
+                self._weights.load_into(compiled.executable)
+            self._weights_loaded = True
+        compiled.executable.random_state = torch.Generator().manual_seed(self._seed).get_state()
+
+    def _require(self, what: str) -> Compiled:
+        if self._compiled is None:
+            raise popart_exception(f"Session::prepareDevice must be called before Session::{what}.")
+        return self._compiled
+
+    def weightsFromHost(self) -> None:
+        """Copy weights from the host to the device."""
+        compiled = self._require("weightsFromHost")
+        with translate_errors():
+            self._weights.load_into(compiled.executable)
+        self._weights_loaded = True
+
+    def weightsToHost(self) -> None:
+        """Copy weights from the device to the host."""
+        compiled = self._require("weightsToHost")
+        if self._weights_loaded:
+            with translate_errors():
+                self._weights.read_from(compiled.executable)
+
+    def copyDeviceWeightsToHost(self) -> None:
+        """Copy weights from the device to the host."""
+        self.weightsToHost()
+
+    def readWeights(self, weightsIo: PyWeightsIO) -> None:
+        """Fill arrays with the weights that the host has."""
+        self._weights.give(weightsIo)
+
+    def writeWeights(self, weightsIo: PyWeightsIO) -> None:
+        """Give the host new weights; `weightsFromHost` brings them to the device."""
+        if not self._training and self._options.constantWeights:
+            raise popart_exception(
+                "Cannot call writeWeights when constantWeights is set: set SessionOptions.constantWeights to False."
+            )
+        self._weights.take(weightsIo)
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """Run one step: `run(stepio)`, or `run(programHandle, stepio)`."""
+        given = [value for value in args if not isinstance(value, str)]
+        stepio = kwargs.pop("stepio", None) or next((value for value in given if isinstance(value, IStepIO)), None)
+        if stepio is None:
+            raise TypeError("run needs a PyStepIO or a PyStepIOCallback.")
+        compiled = self._require("run")
+        if self._device.type is DeviceType.OfflineIpu:
+            raise popart_exception("Offline IPU devices can only be used for compilation.")
+        if not self._options.compileEngine:
+            raise popart_exception("Cannot run a session that was made with SessionOptions.compileEngine=False.")
+        if self._training and not self._weights_loaded:
+            raise popart_exception(
+                "Must call weightsFromHost before run as the model has initializers, and the device has none of them."
+            )
+        options = self._run_options
+        sizes = {entry.name: entry.info.nelms() * options.micro_batches for entry in self._model.inputs}
+        places = {
+            name: int(np.prod(shape_anchor(self._flow, name, options, self.getInfo(name)), dtype=np.int64))
+            for name in self._flow.anchors()
+        }
+        if self._options.syntheticDataMode is SyntheticDataMode.Off:
+            stepio._check(sizes, places, list(self._model.onnx.graph.weights))
+        with translate_errors():
+            run_step(
+                self._model, compiled.executable, self._flow, stepio, self._options.syntheticDataMode, self._scales()
+            )
+        self._has_run = True
+
+    def _scales(self) -> Mapping[str, float]:
+        """With a mean over replicas, PopART's gradients begin with their share of the loss."""
+        if self.replicationFactor == 1 or self._options.accumulationAndReplicationReductionType is ReductionType.Sum:
+            return {}
+        share = 1 / self.replicationFactor
+        return {name: share for name in self._model.leaves if name.startswith(GRADIENT)}
+
+    def modelToHost(self, fn: str) -> None:
+        """Write the model with the weights that the device has."""
+        if self._compiled is not None:
+            self.weightsToHost()
+        self._weights.save(self._source, Path(fn), self._collect_state())
+
+    def _collect_state(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def resetHostWeights(
+        self, modelProtoOrFilename: bytes | str, ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False
+    ) -> None:
+        """Take the host's weights from another model."""
+        self._weights.reset(
+            modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight, self._collect_state()
+        )
+
+    def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:
+        """Weights that were saved in one file are to be found in another."""
+        if not Path(toLocation).is_file():
+            raise popart_exception(f"{toLocation} is not a file.")
+
+    def getRandomSeed(self) -> int:
+        """The seed of the program's random numbers."""
+        return self._seed
+
+    def setRandomSeed(self, seedValue: int) -> None:
+        """Let the program's random numbers begin again from a seed."""
+        self._seed = int(seedValue)
+        if self._compiled is not None:
+            state = torch.Generator().manual_seed(self._seed).get_state()
+            self._compiled.executable.random_state = state
+
+    def _check_rng(self) -> None:
+        if not (self._options.enableLoadAndOffloadRNGState or self._options._enableRngStateManagement):
+            raise popart_exception(
+                "Trying to get or set the RNG state, but the session option enableLoadAndOffloadRNGState must be True."
+            )
+
+    def getRNGState(self) -> list[int]:
+        """Where the program's random numbers stand."""
+        self._check_rng()
+        return self._require("getRNGState").executable.rng_state
+
+    def setRNGState(self, stateValue: list[int]) -> None:
+        """Let the program's random numbers go on from a state."""
+        self._check_rng()
+        with translate_errors():
+            self._require("setRNGState").executable.rng_state = list(stateValue)
+
+    def getCycleCount(self, id: str = "") -> int:
+        """Modelled cycles of one step."""
+        if not self._options.instrumentWithHardwareCycleCounter:
+            raise popart_exception(
+                "SessionOption 'instrumentWithHardwareCycleCounter' must be set to True in order to measure cycle count"
+            )
+        compiled = self._require("getCycleCount")
+        if not self._has_run:
+            raise popart_exception("Must call 'run' before getting cycle count.")
+        return int(compiled.plan.timing.call_cycles)
+
+    def getReport(self) -> Any:
+        """The plan as `pva.Report`."""
+        return reports.open_report(self._require_report())
+
+    def getSummaryReport(self, resetProfile: bool = True) -> str:
+        """The plan in words."""
+        return reports.summarise(self._require_report())
+
+    def getSerializedGraph(self) -> bytes:
+        """The program as JSON."""
+        return reports.serialise_graph(self._require_report()).encode()
+
+    def _require_report(self) -> Compiled:
+        return reports.require_report(self._compiled, self._device, read_engine(self._options))
+
+    def checkInplacingAmbiguity(self) -> bool:
+        """Never: programs are functional."""
+        return False
+
+    def connectStreamToCallback(self, streamHandle: str, callback: Callable[..., None], index: int = 0) -> None:
+        """Streams of custom ops have no counterpart here."""
+        raise popart_exception(
+            f"There is no stream {streamHandle!r}: ops with streams of their own are written in Python instead."
+        )
+
+    def broadcastWeights(self, rootRank: int = 0) -> None:
+        """All processes of a job get the weights of one: they do so before each step."""
+
+    def setEngineIsLoaded(self, isLoaded: bool) -> None:
+        """Say that the device was loaded by somebody else."""
+
+    def _setDeviceInfo(self, deviceInfo: DeviceInfo) -> None:
+        self._device = deviceInfo
+
+    def _getDataFlow(self) -> DataFlow:
+        return self._flow
+
+    def _replicationFactor(self) -> int:
+        return self.replicationFactor
+
+    def _accumulationFactor(self) -> int:
+        return self.accumulationFactor

@@ -1,0 +1,200 @@
+"""A session's model: an ONNX graph as a program, with the infos of all its tensors.
+
+In: an ONNX model, shapes that it leaves open, anchors, a loss. Out: a captured `Program`, and what each name stands
+for. Anchors are outputs of the program: results of ops, inputs, weights, gradients of any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from openipu.capture import Traced, capture_program
+from openipu.errors import TranslationError
+from openipu.graph import OptimizerSpec, Program
+from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
+from openipu.translate.module import ForeignModule, Goal
+from openipu.translate.onnx.reading import OnnxModel, read_model
+from openipu.translate.onnx.table import TABLE
+from popart._build.external import take_in
+from popart._dataflow import DataFlow, InputShapeInfo
+from popart._exceptions import popart_exception
+from popart._formats import BY_NAME, BY_TORCH
+from popart._prefixes import GRADIENT, UPDATED
+from popart.tensorinfo import TensorInfo
+
+_LONGEST_PATH = 4096
+_LARGE_BYTES = 1 << 28  # a model file beyond holds its weights, and is mapped instead of being read
+
+
+@dataclass(frozen=True)
+class InputEntry:
+    """One input of the model: what a micro-batch of it is."""
+
+    name: str
+    info: TensorInfo
+    host: TensorInfo  # as the host hands it over: 64-bit numbers are narrowed on the way
+
+    @property
+    def held_shape(self) -> tuple[int, ...]:
+        """Micro-batches lie behind one another: a tensor without dimensions gets one."""
+        return tuple(self.info.shape()) or (1,)
+
+
+class SessionModule(ForeignModule):
+    """A foreign graph whose inputs may have no dimensions, and which tells what its tensors are."""
+
+    def __init__(self, graph: ForeignGraph, scalars: frozenset[str], **others: Any) -> None:
+        super().__init__(graph, TABLE, **others)
+        self.scalars = scalars
+        self.types: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+
+    def forward(self, *inputs: torch.Tensor) -> Mapping[str, torch.Tensor] | Traced:
+        """As of the graph; what is anchored in it comes back as a tensor of its own."""
+        given = zip(self.input_names, inputs, strict=True)
+        found = super().forward(*[value.reshape(()) if name in self.scalars else value for name, value in given])
+        held = {*self._parameters, *self._buffers, *self.input_names, *self._fixed}
+        if isinstance(found, Traced):
+            return replace(found, outputs=_part(found.outputs, held))
+        return _part(found, held)
+
+    def observe(self, values: Mapping[str, torch.Tensor]) -> None:
+        """What the tensors of the graph are."""
+        self.types.update((name, (value.dtype, tuple(value.shape))) for name, value in values.items())
+
+
+def _part(outputs: Mapping[str, torch.Tensor], held: set[str]) -> dict[str, torch.Tensor]:
+    return {name: value.clone() if name in held else value for name, value in outputs.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class SessionModel:
+    """A captured model."""
+
+    onnx: OnnxModel
+    module: SessionModule
+    program: Program
+    inputs: tuple[InputEntry, ...]
+    leaves: Mapping[str, int]  # anchor -> output of the program
+    updated: tuple[str, ...]  # anchors that are new values of weights
+
+    def describe(self, name: str) -> TensorInfo | None:
+        """The format and shape of a tensor, as the device has it."""
+        kind: tuple[torch.dtype, tuple[int, ...]] | None
+        base = name.removeprefix(GRADIENT).removeprefix(UPDATED)
+        kind = self.module.types.get(base)
+        if kind is None and base in self.onnx.graph.weights:
+            weight = self.onnx.graph.weights[base]
+            kind = (weight.dtype, weight.shape)
+        return None if kind is None else make_device_info(*kind)
+
+
+def make_device_info(dtype: torch.dtype, shape: Sequence[int]) -> TensorInfo:
+    """An IPU has no 64-bit numbers."""
+    return TensorInfo(BY_TORCH[dtype].on_device, shape)
+
+
+def load(source: Any) -> OnnxModel:
+    """Read a model from bytes or a path."""
+    if isinstance(source, bytes):
+        try:
+            return read_model(take_in(source, Path.cwd()))
+        except TranslationError as error:
+            if "no ONNX model" in str(error):
+                raise popart_exception(f"Failed to load a ModelProto from the string: {error}") from error
+            raise
+    path = Path(source)
+    if len(str(source)) > _LONGEST_PATH or not path.is_file():
+        raise popart_exception(
+            f"Failed to load a ModelProto from the string {str(source)[:200]!r}: it is not the path of a file. Pass "
+            "bytes or a path."
+        )
+    if path.stat().st_size < _LARGE_BYTES:
+        return read_model(take_in(path.read_bytes(), path.parent))
+    return read_model(path)
+
+
+def list_inputs(model: OnnxModel, infos: InputShapeInfo) -> tuple[InputEntry, ...]:
+    """The inputs that the host hands over."""
+    found = []
+    for name, kind in model.graph.inputs.items():
+        host = infos.get(name) if infos.has(name) else _read_info(name, kind)
+        found.append(InputEntry(name, TensorInfo(BY_NAME[host._number_format.on_device].name, host.shape()), host))
+    return tuple(found)
+
+
+def _read_info(name: str, kind: TensorType) -> TensorInfo:
+    shape = kind.fixed_shape
+    if shape is None:
+        open_sizes = [size for size in kind.shape or () if not isinstance(size, int)]
+        raise popart_exception(
+            f"The shape of the input '{name}' is not known ({open_sizes or 'not even its rank'}): add it to an "
+            f"InputShapeInfo, such as info.add({name!r}, TensorInfo('FLOAT', [1, 2]))."
+        )
+    return TensorInfo(BY_TORCH[kind.dtype].name, shape)
+
+
+def capture(
+    model: OnnxModel,
+    inputs: Sequence[InputEntry],
+    flow: DataFlow,
+    *,
+    loss: str,
+    describe_optimizer: Any,
+    name: str,
+) -> SessionModel:
+    """Run the graph once on meta tensors, with its gradients where there is a loss."""
+    graph = model.graph
+    known = _list_names(graph)
+    anchors = flow.anchors()
+    gradients = {anchor: anchor.removeprefix(GRADIENT) for anchor in anchors if anchor.startswith(GRADIENT)}
+    updated = [anchor for anchor in anchors if anchor.startswith(UPDATED)]
+    wanted = [anchor for anchor in anchors if anchor not in gradients and anchor not in updated]
+    for anchor in [*wanted, *gradients.values(), *([loss] if loss else [])]:
+        if anchor not in known:
+            raise popart_exception(
+                f"Anchor tensor `{anchor}' not in Ir Tensors. Anchors are names of tensors of the model, and "
+                f"{GRADIENT} in front of one of them when training."
+            )
+    if gradients and not loss:
+        raise popart_exception(
+            f"Anchor tensor `{next(iter(gradients))}' not in Ir Tensors: inference has no gradients."
+        )
+    types = {entry.name: TensorType(_dtype(entry.info), tuple(entry.info.shape())) for entry in inputs}
+    module = SessionModule(
+        replace(graph, inputs=types),
+        frozenset(entry.name for entry in inputs if not entry.info.shape()),
+        wanted=wanted,
+        goal=Goal(loss=loss, gradients=gradients),
+    )
+    module.train(bool(loss))
+    spec: OptimizerSpec | None = describe_optimizer(module) if loss else None
+    twins = [torch.empty(entry.held_shape, dtype=_dtype(entry.info), device="meta") for entry in inputs]
+    program = capture_program(module, tuple(twins), {}, training=bool(loss), optimizer=spec, name=name)
+    spec_tree = program.output_tree.spec
+    order: Mapping[str, int] = pytree.tree_unflatten(list(range(spec_tree.num_leaves)), spec_tree)
+    return SessionModel(model, module, program, tuple(inputs), dict(order), tuple(updated))
+
+
+def _dtype(info: TensorInfo) -> torch.dtype:
+    found = info._number_format.torch
+    assert found is not None
+    return found
+
+
+def _list_names(graph: ForeignGraph) -> set[str]:
+    made = {name for node in graph.nodes for name in node.outputs if name}
+    return made | set(graph.inputs) | set(graph.weights)
+
+
+def list_nodes(graph: ForeignGraph) -> tuple[ForeignNode, ...]:
+    """All nodes, those of inner graphs too."""
+    return tuple(graph.list_nodes())
+
+
+__all__ = ["InputEntry", "SessionModel", "TranslationError", "capture", "list_inputs", "list_nodes", "load"]

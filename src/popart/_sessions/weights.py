@@ -1,0 +1,149 @@
+"""A session's weights on the host, and their way to the device and back.
+
+In: the weights of a model. Out: `PyWeightsIO`s filled or taken from, models written with new values, a program's
+memory loaded and read. Optimizer state is kept beside the weights, under PopART's names for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+
+from openipu.files.saving import save_bytes
+from openipu.graph import InputKind
+from openipu.run import Executable
+from popart._build.external import take_in
+from popart._exceptions import popart_exception
+from popart._formats import BY_TORCH
+from popart._sessions.model import SessionModule
+from popart._stepio import PyWeightsIO
+
+Array = np.ndarray[Any, Any]
+
+
+class HostWeights:
+    """Weights by name, as the host has them now."""
+
+    def __init__(self, module: SessionModule) -> None:
+        self.values: dict[str, torch.Tensor] = {}
+        for name, weight in module.graph.weights.items():
+            held: torch.Tensor | None = module._parameters.get(name)
+            held = held if held is not None else module._buffers.get(name)
+            self.values[name] = (held if held is not None else weight.read()).detach().clone()
+        self.state: dict[str, torch.Tensor] = {}  # optimizer state, by PopART's names
+
+    def load_into(self, executable: Executable) -> None:
+        """Copy to the device."""
+        parameters, buffers = self._split(executable)
+        executable.load_weights(parameters, buffers)
+
+    def read_from(self, executable: Executable) -> None:
+        """Copy from the device."""
+        parameters, buffers = self._split(executable)
+        executable.read_weights(parameters, buffers)
+        for name, value in {**parameters, **buffers}.items():
+            self.values[name].copy_(value)
+
+    def _split(self, executable: Executable) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        micro = executable.program.micro
+        parts = []
+        for kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            entries = micro.inputs_of(kind)
+            parts.append({entry.name: self.values[entry.name].to(entry.dtype) for entry in entries})
+        return parts[0], parts[1]
+
+    def give(self, weights: PyWeightsIO) -> None:
+        """Fill arrays of the user's."""
+        everything = {**self.values, **self.state}
+        for name in weights._names():
+            if name not in everything:
+                raise popart_exception(f"There is no weight {name!r}. Weights are {', '.join(everything)}.")
+            target = weights._find(name)
+            assert target is not None
+            source = everything[name].numpy()
+            if target.size != source.size:
+                raise popart_exception(
+                    f"The array for {name!r} has {target.size} elements, and the weight {source.size} "
+                    f"(shape {list(source.shape)})."
+                )
+            target.reshape(-1)[...] = source.reshape(-1)
+
+    def take(self, weights: PyWeightsIO) -> None:
+        """Take values from arrays of the user's."""
+        for name in weights._names():
+            given = weights._find(name)
+            held = self.values.get(name, self.state.get(name))
+            if held is None or given is None:
+                raise popart_exception(f"There is no weight {name!r}. Weights are {', '.join(self.values)}.")
+            if given.size != held.numel():
+                raise popart_exception(
+                    f"The array for {name!r} has {given.size} elements, and the weight {held.numel()} "
+                    f"(shape {list(held.shape)})."
+                )
+            value = torch.from_numpy(np.array(given, copy=True)).reshape(held.shape).to(held.dtype)
+            (self.values if name in self.values else self.state)[name] = value
+
+    def reset(self, source: bytes | str, ignore_unknown: bool, state: Mapping[str, torch.Tensor]) -> None:
+        """Take values from a model with the same weights."""
+        found = {entry.name: numpy_helper.to_array(entry) for entry in _read(source).graph.initializer}
+        targets = {**self.values, **state}
+        for name, value in found.items():
+            held = targets.get(name)
+            if held is None:
+                if ignore_unknown or _is_state(name):
+                    continue
+                raise popart_exception(f"resetWeights, no tensor '{name}' in tensors")
+            if list(value.shape) != list(held.shape):
+                raise popart_exception(
+                    f"resetWeights, the tensor '{name}' has the shape {list(value.shape)}, and {list(held.shape)} is "
+                    "wanted."
+                )
+            kept = torch.from_numpy(np.array(value, copy=True)).to(held.dtype)
+            (self.values if name in self.values else self.state)[name] = kept
+
+    def save(self, source: bytes | str, path: Path, extra: Mapping[str, torch.Tensor]) -> None:
+        """Write the model with these values, and optimizer state as further initialisers."""
+        model = _read(source)
+        for entry in model.graph.initializer:
+            value = self.values.get(entry.name)
+            if value is not None:
+                _write(entry, value)
+        known = {entry.name for entry in model.graph.initializer}
+        for name, value in extra.items():
+            if name not in known:
+                _write(model.graph.initializer.add(name=name), value)
+        save_bytes(path, model.SerializeToString())
+
+
+def _write(entry: onnx.TensorProto, value: torch.Tensor) -> None:
+    name = entry.name
+    entry.Clear()
+    array = value.contiguous().numpy()
+    entry.name, entry.data_type, entry.raw_data = name, BY_TORCH[value.dtype].onnx, array.tobytes()
+    entry.dims.extend(array.shape)
+
+
+def _read(source: bytes | str) -> onnx.ModelProto:
+    folder = Path.cwd() if isinstance(source, bytes) else Path(source).parent
+    try:
+        content = source if isinstance(source, bytes) else Path(source).read_bytes()
+        return onnx.load_from_string(take_in(content, folder))
+    except OSError as error:
+        raise popart_exception(f"The model {source!r} cannot be read: {error.strerror or error}") from error
+    except popart_exception:
+        raise
+    except Exception as error:  # protobuf's own class differs from version to version
+        raise popart_exception(f"This is no ONNX model: {error}") from error
+
+
+_STATE_PREFIXES = ("Accl", "Accum___", "Step___", "Counter___", "lossScaling")
+
+
+def _is_state(name: str) -> bool:
+    return name.startswith(_STATE_PREFIXES)

@@ -1,0 +1,129 @@
+"""`popart.InferenceSession` and `popart.TrainingSession`.
+
+In: an ONNX model, a data flow, options; for training a loss and an optimizer. Out: anchors of each step, weights with
+optimizer state, reports.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from openipu.graph import OptimizerSpec
+from popart._dataflow import DataFlow, InputShapeInfo
+from popart._device_manager import DeviceInfo
+from popart._exceptions import OutOfMemoryException, translate_errors
+from popart._options import SessionOptions
+from popart._patterns import Patterns
+from popart._sessions.base import Session
+from popart._sessions.model import SessionModule
+from popart._training import MeanReductionStrategy, ReductionType
+from popart.optimizers import DeviceOptimizer
+from popart.optimizers.base import Factors
+
+__all__ = ["InferenceSession", "OutOfMemoryException", "TrainingSession"]
+
+
+class InferenceSession(Session):
+    """Runs a model forward."""
+
+    def __init__(
+        self,
+        fnModel: bytes | str,
+        dataFlow: DataFlow,
+        deviceInfo: DeviceInfo,
+        inputShapeInfo: InputShapeInfo | None = None,
+        patterns: Patterns | None = None,
+        userOptions: SessionOptions | None = None,
+        name: str = "inference",
+    ) -> None:
+        super().__init__(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name)
+
+
+class TrainingSession(Session):
+    """Trains a model on a loss with an optimizer."""
+
+    _training = True
+
+    def __init__(
+        self,
+        fnModel: bytes | str,
+        dataFlow: DataFlow,
+        loss: str,
+        optimizer: Any,
+        deviceInfo: DeviceInfo,
+        inputShapeInfo: InputShapeInfo | None = None,
+        patterns: Patterns | None = None,
+        userOptions: SessionOptions | None = None,
+        name: str = "training",
+    ) -> None:
+        self._given_optimizer = optimizer
+        super().__init__(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name, str(loss))
+        self._weights.state = self._name_state()
+
+    def _describe_optimizer(self, module: SessionModule) -> OptimizerSpec:
+        options = self._options
+        factors = Factors(
+            accumulates=bool(options.enableGradientAccumulation),
+            accumulation=int(options.accumulationFactor),
+            replicas=self.replicationFactor,
+            mean=options.accumulationAndReplicationReductionType is ReductionType.Mean,
+            divides_last=options.meanAccumulationAndReplicationReductionStrategy is MeanReductionStrategy.Post,
+        )
+        weights = {name: value.dtype for name, value in module._parameters.items() if value is not None}
+        self._optimizer = DeviceOptimizer(
+            self._given_optimizer, weights, factors, bool(options.automaticLossScalingSettings.enabled)
+        )
+        return self._optimizer.spec
+
+    def prepareDevice(self, loadEngine: bool = True) -> None:
+        """Plan and compile the program, and load it."""
+        super().prepareDevice(loadEngine)
+        self._set_values()
+
+    def _set_values(self) -> None:
+        with translate_errors():
+            self._require("prepareDevice").executable.set_hyper_parameters(self._optimizer.hyper_parameters)
+
+    def updateOptimizerFromHost(self, optimizer: Any) -> None:
+        """Take over an optimizer's values: of the same kind, and constants with the same values."""
+        self._optimizer.replace(optimizer)
+        if self._compiled is not None:
+            self._set_values()
+
+    def _name_state(self) -> dict[str, torch.Tensor]:
+        """Optimizer state as it begins, under PopART's names."""
+        slots = self._model.program.state_slots
+        ahead = self._optimizer.make_initial_state(self._weights.values)
+        return {
+            self._optimizer.name_state(slot.key): ahead.get(
+                slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype)
+            )
+            for slot in slots
+        }
+
+    def weightsFromHost(self) -> None:
+        """Copy weights and optimizer state from the host to the device."""
+        super().weightsFromHost()
+        keys = self._optimizer.name_all_state(self._model.program.state_slots)
+        given = {keys[name]: value for name, value in self._weights.state.items() if name in keys}
+        if given:
+            with translate_errors():
+                self._require("weightsFromHost").executable.load_state(given)
+
+    def weightsToHost(self) -> None:
+        """Copy weights and optimizer state from the device to the host."""
+        super().weightsToHost()
+        if self._weights_loaded and not self._options.disableOptimizerStateTensorStreams:
+            executable = self._require("weightsToHost").executable
+            state = executable.state
+            keys = self._optimizer.name_all_state(self._model.program.state_slots)
+            self._weights.state.update({name: state[key] for name, key in keys.items()})
+
+    def _collect_state(self) -> dict[str, torch.Tensor]:
+        shapes = {name: tuple(value.shape) for name, value in self._weights.values.items()}
+        accumulators = (
+            {} if self._options.disableGradAccumulationTensorStreams else self._optimizer.list_accumulators(shapes)
+        )
+        return {**self._weights.state, **accumulators}

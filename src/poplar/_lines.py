@@ -1,0 +1,50 @@
+"""The user's own line, for messages and reports.
+
+In: the stack. Out: a number for (file, line, function), and the `SourceLine` behind a number. Frames of this package
+and of the libraries beside it are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+
+from openipu.graph.program import SourceLine
+
+_FOLDERS = tuple(
+    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) + os.sep
+    for name in ("poplar", "popops", "poplin", "popnn", "poprand", "poputil", "popsparse")
+)
+_own: dict[CodeType, bool] = {}
+_numbers: dict[tuple[CodeType, int], int] = {}
+_lines: list[SourceLine] = []
+
+
+def _is_own(code: CodeType) -> bool:
+    known = _own.get(code)
+    if known is None:
+        known = _own[code] = os.path.abspath(code.co_filename).startswith(_FOLDERS)
+    return known
+
+
+def note_line() -> int:
+    """The number of the line that called into this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_own(frame.f_code):
+        frame = frame.f_back
+    key = (frame.f_code, frame.f_lineno)
+    number = _numbers.get(key)
+    if number is None:
+        number = _numbers[key] = len(_lines)
+        _lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+    return number
+
+
+def find_line(number: int) -> SourceLine:
+    return _lines[number]
+
+
+def list_lines() -> tuple[SourceLine, ...]:
+    """All lines so far, by number."""
+    return tuple(_lines)

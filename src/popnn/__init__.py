@@ -1,0 +1,58 @@
+"""PopLibs' layers: non-linearities, losses, pooling, norms, recurrent cells. Unofficial.
+
+In: `poplar` graphs, tensors and sequences. Out: steps at the end of the sequence, and new tensors.
+"""
+
+from poplar import Graph
+from popnn import bn, gn, gru, ln, lstm, pooling, rnn
+from popnn import instance as in_
+from popnn._loss import (
+    CROSS_ENTROPY_LOSS,
+    SUM_SQUARED_LOSS,
+    LossType,
+    argMax,
+    argMin,
+    calcAccuracy,
+    calcLoss,
+    maxAndArgMax,
+    minAndArgMin,
+)
+from popnn._softmax import logSoftmax, logSoftmaxInPlace
+from popnn.nonlinearity import (
+    NonLinearityType,
+    nonLinearity,
+    nonLinearityInPlace,
+    nonLinearityInputGradient,
+)
+
+
+def addCodelets(graph: Graph) -> None:
+    """Nothing to add: library functions are there as they are."""
+
+
+__all__ = [
+    "CROSS_ENTROPY_LOSS",
+    "SUM_SQUARED_LOSS",
+    "LossType",
+    "NonLinearityType",
+    "addCodelets",
+    "argMax",
+    "argMin",
+    "bn",
+    "calcAccuracy",
+    "calcLoss",
+    "gn",
+    "gru",
+    "in_",
+    "ln",
+    "logSoftmax",
+    "logSoftmaxInPlace",
+    "lstm",
+    "maxAndArgMax",
+    "minAndArgMin",
+    "nonLinearity",
+    "nonLinearityInPlace",
+    "nonLinearityInputGradient",
+    "pooling",
+    "rnn",
+]

@@ -1,0 +1,120 @@
+"""Order: sorting, the largest elements, counts by value.
+
+In: tensors. Out: tensors; indices are UNSIGNED_INT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+
+from openipu.graph.mapped.elements import UNSIGNED_INT
+from poplar import Graph, Tensor
+from poplar._library import Target, call_library
+
+
+class SortOrder(Enum):
+    NONE = 0
+    ASCENDING = 1
+    DESCENDING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TopKParams:
+    """How many, the largest or the smallest, in which order."""
+
+    k: int
+    largest: bool = True
+    sortOrder: SortOrder = SortOrder.NONE
+    stableSort: bool = False
+
+
+def sort(graph: Graph, tensor: Tensor, dimension: int, prog: Target, name: str = "") -> Tensor:
+    """Ascending along a dimension."""
+
+    def traced(given: torch.Tensor) -> torch.Tensor:
+        return torch.sort(given, dimension)[0]
+
+    return call_library(graph, prog, "popops::sort", traced, [tensor], name=name)[0]
+
+
+def sortInPlace(graph: Graph, tensor: Tensor, dimension: int, prog: Target, name: str = "") -> None:
+    def traced(given: torch.Tensor) -> torch.Tensor:
+        return torch.sort(given, dimension)[0]
+
+    call_library(graph, prog, "popops::sortInPlace", traced, [tensor], outputs=[tensor], name=name)
+
+
+def sortKeyValue(graph: Graph, keys: Tensor, values: Tensor, dimension: int, prog: Target, name: str = "") -> Tensor:
+    """Values in the order of their keys."""
+
+    def traced(key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return torch.gather(value, dimension, torch.sort(key, dimension)[1])
+
+    types = [values.elementType()]
+    return call_library(graph, prog, "popops::sortKeyValue", traced, [keys, values], types=types, name=name)[0]
+
+
+def _pick(tensor: torch.Tensor, params: TopKParams) -> tuple[torch.Tensor, torch.Tensor]:
+    values, places = torch.topk(tensor, params.k, -1, params.largest, sorted=True)
+    reversed_order = SortOrder.ASCENDING if params.largest else SortOrder.DESCENDING
+    if params.sortOrder is reversed_order:
+        values, places = values.flip(-1), places.flip(-1)
+    return values, places
+
+
+def topK(graph: Graph, prog: Target, tensor: Tensor, params: TopKParams, name: str = "", options: Any = None) -> Tensor:
+    """The k largest (or smallest) of the last dimension."""
+    types = [tensor.elementType()]
+    traced = lambda given: _pick(given, params)[0]  # noqa: E731
+    return call_library(graph, prog, "popops::topK", traced, [tensor], types=types, name=name)[0]
+
+
+def topKWithPermutation(
+    graph: Graph, prog: Target, tensor: Tensor, params: TopKParams, name: str = "", options: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The same with their places."""
+    types = [tensor.elementType(), UNSIGNED_INT]
+    made = call_library(
+        graph, prog, "popops::topK", lambda given: _pick(given, params), [tensor], types=types, name=name
+    )
+    return made[0], made[1]
+
+
+def topKKeyValue(
+    graph: Graph, prog: Target, keys: Tensor, values: Tensor, params: TopKParams, name: str = "", options: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The k largest keys, and what belongs to them."""
+
+    def traced(key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found, places = _pick(key, params)
+        return found, torch.gather(value, -1, places)
+
+    types = [keys.elementType(), values.elementType()]
+    made = call_library(graph, prog, "popops::topKKeyValue", traced, [keys, values], types=types, name=name)
+    return made[0], made[1]
+
+
+def histogram(
+    graph: Graph,
+    tensor: Tensor,
+    levels: Tensor,
+    absolute: bool,
+    prog: Target,
+    name: str = "",
+    options: Sequence[Any] | None = None,
+) -> Tensor:
+    """How many elements lie between ascending levels: one count more than there are levels."""
+
+    def traced(given: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+        flat = given.reshape(-1, 1).abs() if absolute else given.reshape(-1, 1)
+        below = torch.sum(flat < edges, 0).to(torch.int64)
+        total = torch.full_like(below[:1], flat.shape[0])
+        start = torch.zeros_like(below[:1])
+        return torch.cat([below, total]) - torch.cat([start, below])
+
+    return call_library(graph, prog, "popops::histogram", traced, [tensor, levels], types=[UNSIGNED_INT], name=name)[0]

@@ -1,0 +1,78 @@
+"""Intervals divided between workers, names of template vertices, copies to other IPUs.
+
+In: intervals, graphs. Out: lists of intervals, names, tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from poplar import Graph, Interval, Target, Tensor, Type
+from poplar.program import Copy
+from poplar.program import Sequence as ProgramSequence
+
+
+def splitRegions(
+    regions: Sequence[Interval], grainSize: int, maxPartitions: int, minElementsPerPartition: int = 0
+) -> list[list[Interval]]:
+    """Intervals in at most so many parts of about the same size, each of whole grains."""
+    total = sum(region.end - region.begin for region in regions)
+    if not total:
+        return []
+    grains = -(-total // grainSize)
+    least = max(1, -(-minElementsPerPartition // grainSize))
+    parts = max(1, min(maxPartitions, grains // least or 1))
+    limits = [min(total, (part + 1) * grains // parts * grainSize) for part in range(parts)]
+    found: list[list[Interval]] = [[]]
+    done = 0
+    for region in regions:
+        begin = region.begin
+        while begin < region.end:
+            room = limits[len(found) - 1] - done
+            if room <= 0:
+                found.append([])
+                continue
+            end = min(region.end, begin + room)
+            found[-1].append(Interval(begin, end))
+            done += end - begin
+            begin = end
+    return found
+
+
+def splitRegionsBetweenWorkers(
+    target: Target, regions: Sequence[Interval], grainSize: int, minElementsPerPartition: int = 0, *rest: Any
+) -> list[list[Interval]]:
+    """One part for each worker of a tile, at most."""
+    return splitRegions(regions, grainSize, target.getNumWorkerContexts(), minElementsPerPartition)
+
+
+def templateVertex(name: str, *arguments: Any) -> str:
+    """`Name<float,true>`, as vertices of templates are called."""
+    texts = [
+        str(argument).lower()
+        if isinstance(argument, bool)
+        else argument.name
+        if isinstance(argument, Type)
+        else str(argument)
+        for argument in arguments
+    ]
+    return f"{name}<{','.join(texts)}>" if texts else name
+
+
+def createIpuCopy(graph: Graph, tensor: Tensor, ipu: int, name: str = "", *rest: Any) -> Tensor:
+    """A variable like a tensor, at the same places of another IPU."""
+    made = graph.addVariable(tensor.elementType(), tensor.shape(), name or "ipu copy")
+    tiles = graph.getTarget().getTilesPerIPU()
+    flat = made.flatten()
+    for tile, intervals in enumerate(graph.getTileMapping(tensor)):
+        for begin, end in intervals:
+            graph.setTileMapping(flat.slice(begin, end), tile % tiles + ipu * tiles)
+    return made
+
+
+def copyToIpu(graph: Graph, tensor: Tensor, prog: ProgramSequence, ipu: int, name: str = "", *rest: Any) -> Tensor:
+    """A copy of a tensor on another IPU."""
+    made = createIpuCopy(graph, tensor, ipu, name)
+    prog.add(Copy(tensor, made))
+    return made

@@ -1,0 +1,41 @@
+"""What the public PopART suite needs of today's Python, NumPy, torch and pytest, as a pytest plugin.
+
+In: the suite as it is. Out: names that its libraries have moved or removed since, and the device that each test was
+registered for: the suite's build files say it, which Python cannot read, so the decorators of the tests do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+for _old, _new in (("bool", np.bool_), ("int", int), ("float", float), ("object", object)):
+    if _old not in np.__dict__:
+        setattr(np, _old, _new)
+if not hasattr(np, "product"):
+    np.product = np.prod  # type: ignore[attr-defined]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests import helpers that lie beside them, or one folder up, by their bare names."""
+    for argument in config.args:
+        folder = Path(argument.split("::")[0]).resolve().parent
+        while folder.name and folder.name != "tests":
+            sys.path.append(str(folder))
+            folder = folder.parent
+
+
+@pytest.fixture(autouse=True)
+def choose_target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that asks for an IPU, or for a model of one, gets it; all others run on the CPU."""
+    if "set_test_device" in request.fixturenames:
+        request.getfixturevalue("set_test_device")
+    code = getattr(getattr(request, "function", None), "__code__", None)
+    if getattr(code, "co_qualname", "").startswith(("requires_ipu.", "requires_ipu_model.")):
+        monkeypatch.delenv("TEST_TARGET", raising=False)
+    elif "TEST_TARGET" not in os.environ:
+        monkeypatch.setenv("TEST_TARGET", "Cpu")

@@ -1,0 +1,159 @@
+"""Runs the public PopART integration suite against ours, and writes its section of docs/conformance.md.
+
+    OPENIPU_POPART_CHECKOUT=path/to/popart python tests/conformance/run_popart.py [--page] [FILE …]
+
+In: a checkout, which is only read: its `tests/` is copied to a temporary folder and run there, a process a file, with a
+time limit. Out: the outcome of every item as JSON, and exit code 1 if one fails without a reason in
+`popart_misses.toml`. FILE is a part of a path under tests/integration, such as operators_test/conv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+CHECKOUT_VARIABLE = "OPENIPU_POPART_CHECKOUT"
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "conformance.md"
+START, END = "<!-- popart: made by tests/conformance/run_popart.py -->", "<!-- end of popart -->"
+ELSEWHERE = ("popxl",)  # folders that are another interface's
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", help="parts of paths; none: all files")
+    parser.add_argument("--page", action="store_true", help="renew the section of docs/conformance.md")
+    parser.add_argument("--json", type=Path, default=Path("popart_outcomes.json"), help="where outcomes go")
+    parser.add_argument("--limit", type=int, default=300, help="seconds for one file")
+    parser.add_argument("--verbose", action="store_true", help="show pytest's own output")
+    parser.add_argument("-k", dest="expression", default="", help="as pytest's -k")
+    options = parser.parse_args()
+    checkout = os.environ.get(CHECKOUT_VARIABLE)
+    if not checkout or not (Path(checkout) / "tests" / "integration" / "test_util.py").is_file():
+        print(f"Set {CHECKOUT_VARIABLE} to a checkout of graphcore/popart.", file=sys.stderr)
+        return 2
+    rules = tomllib.loads((HERE / "popart_misses.toml").read_text(encoding="utf-8"))
+    outcomes = run_files(Path(checkout) / "tests", options, rules["left_out"])
+    before = json.loads(options.json.read_text()) if options.files and options.json.is_file() else {}
+    options.json.write_text(json.dumps({**before, **outcomes}, indent=1))
+    failed = {item: outcome for item, outcome in outcomes.items() if outcome not in ("passed", "skipped")}
+    unknown = [item for item in failed if find_reason(item, rules["misses"]) is None]
+    for item in unknown:
+        print(f"{item}: {outcomes[item]}")
+    print(f"{len(outcomes) - len(failed)} of {len(outcomes)} items pass; {len(unknown)} fail without a known reason")
+    if options.page:
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(replace_section(text, write_section({**before, **outcomes}, rules)), encoding="utf-8")
+    return 1 if not outcomes or unknown else 0
+
+
+def run_files(tests: Path, options: argparse.Namespace, left_out: dict[str, str]) -> dict[str, str]:
+    """Outcome of each item as "folder/file.py::item"."""
+    found: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="popart-suite-") as place:
+        copied = Path(place) / "tests"
+        shutil.copytree(tests, copied, ignore=shutil.ignore_patterns("*.cpp", "popxl"))
+        for file in list_files(copied / "integration", options.files, left_out):
+            one = run_file(file, copied, options)
+            found.update(one)
+            counts = Counter(outcome.split(":")[0] for outcome in one.values())
+            shown = ", ".join(f"{number} {word}" for word, number in counts.items())
+            print(f"{file.relative_to(copied / 'integration')}: {shown}", flush=True)
+    return found
+
+
+def list_files(root: Path, wanted: list[str], left_out: dict[str, str]) -> list[Path]:
+    files = []
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if name.split("/")[0] in ELSEWHERE or any(fnmatch.fnmatch(name, pattern) for pattern in left_out):
+            continue
+        if "def test_" in path.read_text(encoding="utf-8") and (not wanted or any(part in name for part in wanted)):
+            files.append(path)
+    return files
+
+
+def run_file(file: Path, tests: Path, options: argparse.Namespace) -> dict[str, str]:
+    report = tests / "report.xml"
+    report.unlink(missing_ok=True)
+    name = file.relative_to(tests / "integration").as_posix()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENIPU_TIER": os.environ.get("OPENIPU_TIER", "instant")}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(HERE), str(tests / "integration"), environment.get("PYTHONPATH", "")]
+    )
+    command = [
+        sys.executable, "-m", "pytest", "-p", "popart_shims", "-p", "no:cacheprovider", "-q", "-c", os.devnull,
+        f"--rootdir={tests}", f"--junitxml={report}", "--tb=short", "-W", "ignore", str(file),
+    ]  # fmt: skip
+    if options.expression:
+        command += ["-k", options.expression]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=file.parent,
+            env=environment,
+            stdout=None if options.verbose else subprocess.PIPE,
+            stderr=None if options.verbose else subprocess.STDOUT,
+            timeout=options.limit,
+        )
+    except subprocess.TimeoutExpired:
+        return {f"{name}::whole file": f"timeout: more than {options.limit} s"}
+    if not report.is_file():
+        last = (done.stdout or b"").decode(errors="replace").strip().splitlines()[-1:]
+        return {f"{name}::whole file": f"crash: exit code {done.returncode} {last}"}
+    outcomes: dict[str, str] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+        message = "" if problem is None else " ".join((problem.get("message") or "").split())[:300]
+        kind = "passed" if problem is None else problem.tag
+        outcomes[f"{name}::{case.get('name', '')}"] = kind if kind in ("passed", "skipped") else f"{kind}: {message}"
+    return outcomes
+
+
+def find_reason(item: str, misses: dict[str, str]) -> str | None:
+    """The reason of the first pattern that an item matches."""
+    return next((reason for pattern, reason in misses.items() if fnmatch.fnmatchcase(item, pattern)), None)
+
+
+def write_section(outcomes: dict[str, str], rules: dict[str, dict[str, str]]) -> str:
+    failed = [item for item, outcome in outcomes.items() if outcome not in ("passed", "skipped")]
+    skipped = sum(outcome == "skipped" for outcome in outcomes.values())
+    passed = len(outcomes) - len(failed) - skipped
+    reasons = Counter(find_reason(item, rules["misses"]) or "not known yet" for item in failed)
+    lines = [
+        f"Counted on {datetime.date.today().isoformat()}: **{passed} of {len(outcomes) - skipped} items pass** "
+        f"({100 * passed / max(1, len(outcomes) - skipped):.1f} %); the suite itself skips {skipped} more.",
+        "",
+        "| Items that fail | Reason |",
+        "|--:|---|",
+        *(f"| {count} | {reason} |" for reason, count in reasons.most_common()),
+        "",
+        "| Files that are left out | Reason |",
+        "|---|---|",
+        *(f"| `{pattern}` | {reason} |" for pattern, reason in rules["left_out"].items()),
+    ]
+    return "\n".join(lines)
+
+
+def replace_section(page: str, text: str) -> str:
+    """The page with new text between the two marks."""
+    before, _, rest = page.partition(START)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise SystemExit(f"The page has no {START} … {END}.")
+    return f"{before}{START}\n\n{text}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,7 +17,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-paddle bench-paddle demo-paddle clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-paddle bench-paddle demo-paddle clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,9 @@ check: $(READY) lint ## lint, types, layers and the quick tests
 test: $(READY) $(PADDLE_READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle
+
+test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
+	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 	$(BIN)/ruff check .

@@ -1,8 +1,22 @@
-"""For all tests: a cache and a virtual pod of this test run's own, and no compiler that starts by itself."""
+"""For all tests: a cache and a virtual pod of this test run's own, and no compiler that starts by itself.
+
+What is marked `thorough` repeats a neighbour with more seeds, shapes or classes: `make test-all` runs it.
+"""
 
 import os
 
 import pytest
+
+THOROUGH_VARIABLE = "OPENIPU_THOROUGH"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get(THOROUGH_VARIABLE, "0") != "0":
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 @pytest.fixture(scope="session", autouse=True)

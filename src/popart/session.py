@@ -96,12 +96,13 @@ class TrainingSession(Session):
         """Optimizer state as it begins, under PopART's names."""
         slots = self._model.program.state_slots
         ahead = self._optimizer.make_initial_state(self._weights.values)
-        return {
-            self._optimizer.name_state(slot.key): ahead.get(
-                slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype)
-            )
-            for slot in slots
-        }
+        found = {}
+        for slot in slots:
+            name = self._optimizer.name_state(slot.key)
+            saved = self._saved_state.get(name)  # of a model that was written after training
+            usual = ahead.get(slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype))
+            found[name] = usual if saved is None else saved.read().to(slot.dtype).reshape(slot.shape)
+        return found
 
     def weightsFromHost(self) -> None:
         """Copy weights and optimizer state from the host to the device."""

@@ -20,7 +20,6 @@ from poplar import program as programs
 from poplar._codelets import Vertex, list_codelets
 from poplar._connections import connect_field, connect_many
 from poplar._errors import (
-    file_load_error,
     graph_connection_error,
     graph_object_creation_error,
     graph_replication_error,
@@ -33,6 +32,7 @@ from poplar._errors import (
 )
 from poplar._linear import mapTensorLinearly
 from poplar._lines import find_line, note_line
+from poplar._names import normalise_name
 from poplar._store import Store
 from poplar._streams import (
     DataStream,
@@ -301,7 +301,7 @@ class Graph:
 
     def _find_codelet(self, codelet: str | type[Vertex]) -> Registered:
         if isinstance(codelet, str):
-            one = self.shared.codelets.get(codelet)
+            one = self.shared.codelets.get(codelet) or self.shared.codelets.get(normalise_name(codelet))
             if one is None:
                 known = ", ".join(self.shared.codelets) or "none"
                 raise unknown_vertex_type(
@@ -446,15 +446,7 @@ def _read_argument(entry: Any) -> HostFunctionArgument:
 
 
 def _compile_source(source: str, options: Sequence[Any], *, text: bool) -> Sequence[Codelet]:
-    """C++ codelets, by the part of this package that compiles them."""
-    import importlib
+    """C++ codelets. The compiler's part is imported only where there are some."""
+    from poplar.native.loading import load_source
 
-    try:
-        compiler: Any = importlib.import_module("poplar._cpp_codelets")
-    except ModuleNotFoundError:
-        raise file_load_error(
-            f"{'The source' if text else source} is a codelet in C++, and this installation has no part that compiles "
-            "those. Write it as a Python class: a subclass of poplar.Vertex."
-        ) from None
-    found: Sequence[Codelet] = compiler.load_source(source, options, text=text)
-    return found
+    return load_source(source, options, text=text)

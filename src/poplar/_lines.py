@@ -6,8 +6,10 @@ and of the libraries beside it are skipped.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from types import CodeType
 
 from openipu.graph.program import SourceLine
@@ -19,6 +21,8 @@ _FOLDERS = tuple(
 _own: dict[CodeType, bool] = {}
 _numbers: dict[tuple[CodeType, int], int] = {}
 _lines: list[SourceLine] = []
+_known: dict[SourceLine, int] = {}
+_given: list[int] = []  # lines of a program in another language, innermost last
 
 
 def _is_own(code: CodeType) -> bool:
@@ -30,6 +34,8 @@ def _is_own(code: CodeType) -> bool:
 
 def note_line() -> int:
     """The number of the line that called into this package."""
+    if _given:
+        return _given[-1]
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_own(frame.f_code):
         frame = frame.f_back
@@ -39,6 +45,25 @@ def note_line() -> int:
         number = _numbers[key] = len(_lines)
         _lines.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
     return number
+
+
+def number_line(line: SourceLine) -> int:
+    """The number of a line that is known already."""
+    number = _known.get(line)
+    if number is None:
+        number = _known[line] = len(_lines)
+        _lines.append(line)
+    return number
+
+
+@contextlib.contextmanager
+def given_line(line: SourceLine) -> Iterator[None]:
+    """While a call of this line is worked on, it is the user's own line."""
+    _given.append(number_line(line))
+    try:
+        yield
+    finally:
+        _given.pop()
 
 
 def find_line(number: int) -> SourceLine:

@@ -120,6 +120,18 @@ class Store:
                 return
         self._others[size].append((len(log) // 4, tensor.addresses().reshape(-1), tile))
 
+    def map_rows(self, size: int, rows: Ints) -> None:
+        """Put many runs of elements on tiles: rows of (offset, length, stride, tile)."""
+        log = self._log.get(size)
+        if log is None:
+            log = self._log[size] = array("q")
+            self._others[size] = []
+        log.frombytes(rows.astype(np.int64, copy=False).tobytes())
+
+    def by_size(self, size: int) -> list[StoredVariable]:
+        """Variables of one element size, by address."""
+        return self._by_size.get(size, [])
+
     def tile_map(self, size: int) -> TileMap:
         """The tile of every element of this size, as mapped so far."""
         log = self._log.get(size, array("q"))

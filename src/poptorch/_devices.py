@@ -76,8 +76,8 @@ def announce_device(options: Options, ipus: int, lease: Lease | None) -> None:
     logger.debug("Acquired %d IPU(s): running on device Id %s", ipus, first)
 
 
-def attach(options: Options, ipus: int) -> Lease:
-    """Take IPUs, or wait for them if POPTORCH_WAIT_FOR_IPU says so."""
+def attach(options: Options, ipus: int, *, announce: bool = False) -> Lease:
+    """Take IPUs, or wait for them if POPTORCH_WAIT_FOR_IPU says so; `announce` them for a compilation first."""
     first = options.get("ipu_id")
     where = "" if first is None else f" with id {first}"
     try:
@@ -97,6 +97,8 @@ def attach(options: Options, ipus: int) -> Lease:
             f"Failed to acquire {ipus} IPU(s){where}: {rivals}. Call detachFromDevice() or destroy() on that model "
             f"first, choose another IPU, or set {WAIT_VARIABLE}=1 to wait."
         )
+    if announce:
+        announce_device(options, ipus, lease)
     logger.debug("Attached to device %d", lease.first)
     return lease
 

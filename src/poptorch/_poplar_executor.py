@@ -263,12 +263,13 @@ class PoplarExecutor(Transfers, Saving, Inspection):
             return
         self._ipus = count_ipus(self._options, count_ipus_per_replica(program))
         if self._options.connection_type == ConnectionType.Always:
-            self._take_lease()
-        announce_device(self._options, self._ipus, self._lease)
+            self._take_lease(announce=True)
+        else:
+            announce_device(self._options, self._ipus, self._lease)
 
-    def _take_lease(self) -> None:
+    def _take_lease(self, *, announce: bool = False) -> None:
         with span(WAIT, "attach to IPUs"):
-            self._lease = attach(self._options, self._ipus)
+            self._lease = attach(self._options, self._ipus, announce=announce)
         self._give_back = weakref.finalize(self, release, self._lease)  # also when the executor is forgotten
 
     def _release(self) -> None:

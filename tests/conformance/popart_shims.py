@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.helper
 import pytest
 
 for _old, _new in (("bool", np.bool_), ("int", int), ("float", float), ("object", object)):
     if _old not in np.__dict__:
         setattr(np, _old, _new)
+if "onnx.mapping" not in sys.modules:  # removed from ONNX since
+    _mapping = types.ModuleType("onnx.mapping")
+    _mapping.TENSOR_TYPE_TO_NP_TYPE = {  # type: ignore[attr-defined]
+        kind: onnx.helper.tensor_dtype_to_np_dtype(kind) for kind in onnx.helper.get_all_tensor_dtypes()
+    }
+    onnx.mapping = sys.modules["onnx.mapping"] = _mapping
 if not hasattr(np, "product"):
     np.product = np.prod  # type: ignore[attr-defined]
 

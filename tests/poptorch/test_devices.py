@@ -68,6 +68,20 @@ def test_on_demand_attaches_at_the_first_run(hardware):
     assert model.isAttachedToDevice()
 
 
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        (poptorch.ConnectionType.Always, ["Acquired 1 IPU(s)", "Attached to device", "Finished Poplar compilation"]),
+        (poptorch.ConnectionType.OnDemand, ["Acquired 1 IPU(s)", "Finished Poplar compilation", "Attached to device"]),
+    ],
+)
+def test_the_log_says_in_order_when_ipus_are_found_and_taken(when, said, hardware, caplog):
+    with caplog.at_level("DEBUG", logger="poptorch::python"):
+        make_model(connectionType=when)(torch.ones(1, 2))
+    steps = [text for record in caplog.records for text in said if record.getMessage().startswith(text)]
+    assert steps == said
+
+
 def test_ipus_are_reserved_in_powers_of_two(hardware):
     with pytest.raises(poptorch.Error, match="3 IPUs, however PopTorch must reserve a minimum of 4"):
         make_model(replicationFactor=3)(torch.ones(3, 2))

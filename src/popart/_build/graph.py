@@ -21,6 +21,7 @@ from onnx import numpy_helper
 from openipu.errors import OpenIpuError
 from openipu.translate.onnx.reading import read_model
 from popart._build.inference import infer_outputs, shrink
+from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
 from popart._formats import BY_ONNX, BY_TORCH, Format, find_format
 from popart.tensorinfo import TensorInfo
@@ -114,10 +115,7 @@ class BuilderGraph:
         """An input with a value."""
         kind = find_format(value.dtype)
         _write_type(self.model.graph.input.add(name=name), kind, value.shape)
-        self.model.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-        if self.model.graph.initializer[-1].dims != value.shape:  # ascontiguousarray has at least one dimension
-            del self.model.graph.initializer[-1].dims[:]
-            self.model.graph.initializer[-1].dims.extend(value.shape)
+        write_values(self.model.graph.initializer.add(), name, kind.onnx, value)
         self._known[name] = shrink(torch.from_numpy(np.array(value, copy=True)))
 
     def add_output(self, name: str) -> None:

@@ -27,6 +27,7 @@ from popart._session import SyntheticDataMode
 from popart._sessions import reports
 from popart._sessions.model import SessionModel, capture, list_inputs, load
 from popart._sessions.placement import check_placement, place_nodes
+from popart._sessions.saved_state import part_state
 from popart._sessions.stepping import run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
@@ -66,7 +67,7 @@ class Session:
         (patterns or Patterns())._check()
         check_training(self._options, self._training)
         with translate_errors():
-            model = load(fnModel)
+            model, self._saved_state = part_state(load(fnModel))
             if not self._training and dataFlow.nAnchors() == 0:
                 raise popart_exception("User must specify an anchor tensor when doing inference.")
             placed = place_nodes(model, self._options)

@@ -99,6 +99,7 @@ def build_run_options(
         "io_tiles": int(getattr(options.numIOTiles, "value", options.numIOTiles)),
         "random_seed": seed,
         "strategy": choose_strategy(options),
+        "continuous": bool(training and options.enablePipelining and not options.enableGradientAccumulation),
         "recompute": RECOMPUTATIONS[options.autoRecomputation],
         "locations": _choose_locations(options),
         "synthetic_data": options.syntheticDataMode is not SyntheticDataMode.Off,

@@ -19,6 +19,7 @@ from openipu.files.saving import save_bytes
 from openipu.graph import InputKind
 from openipu.run import Executable
 from popart._build.external import take_in
+from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
 from popart._formats import BY_TORCH
 from popart._sessions.model import SessionModule
@@ -114,19 +115,14 @@ class HostWeights:
             value = self.values.get(entry.name)
             if value is not None:
                 _write(entry, value)
-        known = {entry.name for entry in model.graph.initializer}
+        known = {entry.name: entry for entry in model.graph.initializer}
         for name, value in extra.items():
-            if name not in known:
-                _write(model.graph.initializer.add(name=name), value)
+            _write(known[name] if name in known else model.graph.initializer.add(name=name), value)
         save_bytes(path, model.SerializeToString())
 
 
 def _write(entry: onnx.TensorProto, value: torch.Tensor) -> None:
-    name = entry.name
-    entry.Clear()
-    array = value.contiguous().numpy()
-    entry.name, entry.data_type, entry.raw_data = name, BY_TORCH[value.dtype].onnx, array.tobytes()
-    entry.dims.extend(array.shape)
+    write_values(entry, entry.name, BY_TORCH[value.dtype].onnx, value.contiguous().numpy())
 
 
 def _read(source: bytes | str) -> onnx.ModelProto:

@@ -68,6 +68,14 @@ class Batch:
     state: Mapping[str, Array] = field(default_factory=dict)  # [count], or [count, length]
 
 
+class VertexFault(Exception):  # noqa: N818 - what happened, not what is wrong with a call
+    """A vertex crashed, did not end, or took too much: `vertex` is its number in the batch, if it is known."""
+
+    def __init__(self, message: str, vertex: int = -1) -> None:
+        super().__init__(message)
+        self.vertex = vertex
+
+
 class Codelet(Protocol):
     """What the engine runs."""
 
@@ -83,7 +91,7 @@ class Codelet(Protocol):
         ...
 
     def run(self, batch: Batch) -> int:
-        """Run all vertices of a batch. -1, or the number of the vertex that failed."""
+        """Run all vertices of a batch. -1, or the number of the one that failed; `VertexFault` for one that broke."""
         ...
 
     def estimate(self, batch: Batch) -> npt.NDArray[np.int64] | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openipu.errors import MappedRunError
-from openipu.graph.mapped.codelets import Access, Array, Batch, Codelet, Field, Form
+from openipu.graph.mapped.codelets import Access, Array, Batch, Codelet, Field, Form, VertexFault
 from openipu.graph.mapped.conflicts import Conflicts
 from openipu.graph.mapped.program import Edges, MappedComputeSet, MappedProgram, VertexBatch
 from openipu.run.mapped.memory import EdgePort, Memory
@@ -53,9 +53,12 @@ def build_compute_set(
         pending: list[tuple[list[EdgePort], list[Array]]] = []
         gathered = [_gather(one, name) for one in ready]
         for one, (arrays, written) in zip(ready, gathered, strict=True):
-            failed = one.codelet.run(Batch(one.batch.count, arrays, one.batch.state))
+            try:
+                failed = one.codelet.run(Batch(one.batch.count, arrays, one.batch.state))
+            except VertexFault as fault:
+                raise MappedRunError(_describe_failure(program, name, one, fault.vertex, str(fault))) from fault
             if failed >= 0:
-                raise MappedRunError(_describe_failure(program, name, one, failed))
+                raise MappedRunError(_describe_failure(program, name, one, failed, "its compute() returned False."))
             pending.extend(written)
         for ports, values in pending:
             for port, value in zip(ports, values, strict=True):
@@ -132,10 +135,10 @@ def _gather(
     return arrays, written
 
 
-def _describe_failure(program: MappedProgram, compute_set: str, one: _Ready, place: int) -> str:
+def _describe_failure(program: MappedProgram, compute_set: str, one: _Ready, place: int, why: str) -> str:
+    if not 0 <= place < one.batch.count:
+        return f"A {one.codelet.name} of compute set {compute_set!r} failed: {why}"
     line = program.lines[int(one.batch.lines[place])] if len(program.lines) else None
     where = f" (added at {line})" if line is not None else ""
-    return (
-        f"Vertex {int(one.batch.numbers[place])} of compute set {compute_set!r}, a {one.codelet.name}{where}, failed: "
-        "its compute() returned False."
-    )
+    number = int(one.batch.numbers[place])
+    return f"Vertex {number} of compute set {compute_set!r}, a {one.codelet.name}{where}, failed: {why}"

@@ -17,6 +17,7 @@ from openipu.graph.mapped.codelets import Array
 from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.program import Edges, MappedProgram
 from openipu.graph.mapped.views import Ints, View
+from openipu.run.mapped.shared import find_shared_memory
 
 
 class Memory:
@@ -24,8 +25,11 @@ class Memory:
 
     def __init__(self, program: MappedProgram, *, watched: bool = False) -> None:
         self._program = program
+        # Compiled codelets run in processes of their own: they see memory that is shared with them.
+        shared = any(getattr(codelet, "shares_memory", False) for codelet in program.codelets)
+        allocate = find_shared_memory().allocate if shared else np.zeros
         self._spaces: Mapping[int, npt.NDArray[Any]] = {
-            size: np.zeros(max(1, elements), dtype=f"u{size}") for size, elements in program.spaces.items()
+            size: allocate((max(1, elements),), np.dtype(f"u{size}")) for size, elements in program.spaces.items()
         }
         self._written = {size: np.zeros(len(space), dtype=bool) for size, space in self._spaces.items()}
         self.watched = watched

@@ -114,3 +114,30 @@ def test_nothing_is_kept_of_an_executable_that_is_gone():
     del draft
     gc.collect()
     assert len(memory._followers) == 0
+
+
+class AddedLater(nn.Module):
+    """Products whose row is added by an op of its own, as graphs of other frameworks have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.row = nn.Parameter(torch.randn(256, 512) / 16), nn.Parameter(torch.randn(512))
+        self.twice = nn.Parameter(torch.randn(256, 512) / 16)
+
+    def forward(self, rows):
+        batch = rows.reshape(2, 8, 256)
+        product = batch @ self.twice
+        return self.row + batch @ self.weight, product + self.row, product
+
+
+def test_a_row_that_is_added_to_a_product_alone_is_its_bias():
+    torch.manual_seed(0)
+    model = AddedLater().eval()
+    draft, _, _ = pack(model)
+    calls = [node.target for node in draft.graph.nodes if node.op == "call_function"]
+    assert calls.count(aten.add.Tensor) == 1  # the other product is read without its row as well
+    executable = Executable(capture(model), RunOptions())
+    executable.load_weights(dict(model.named_parameters()), {})
+    with torch.no_grad():
+        for found, wanted in zip(executable.run([ROWS]).outputs, model(ROWS), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

@@ -23,6 +23,7 @@ from openipu.run.passes.float_exceptions import check_arithmetic
 from openipu.run.passes.loss_scale import add_statistics
 from openipu.run.passes.onednn_products import use_onednn_products
 from openipu.run.passes.onednn_recurrent import use_onednn
+from openipu.run.passes.packed_convolutions import pack_convolutions
 from openipu.run.passes.packed_weights import pack_weights
 from openipu.run.passes.seeded_random import expand_bits
 from openipu.run.passes.simplify import own_outputs, simplify
@@ -123,6 +124,11 @@ INSTANT: tuple[Pass, ...] = (
     ),
     # Last: the passes above read the operators' schemas.
     Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks),
+    Pass(
+        "pack convolutions of inference",
+        lambda draft, setting: pack_convolutions(draft, setting.device_memory),
+        lambda setting: _hurries(setting) and not setting.options.training,
+    ),
     Pass(
         "pack weights of inference",
         lambda draft, setting: pack_weights(draft, setting.device_memory),

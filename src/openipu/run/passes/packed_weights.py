@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 
 import torch
+from torch import fx
 
 from openipu.graph import InputKind, OutputKind
 from openipu.run.drafts.draft import Draft
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.onednn_products import NOTHING_AFTER, has_onednn, is_transposed, read_product
 
+aten = torch.ops.aten
+_VIEWS = (aten.view.default, aten._unsafe_view.default)
 _SHARE_OF_HOST = 1 / 8  # of the host's memory: packed copies come on top of the weights
 
 
@@ -69,14 +72,35 @@ def pack_weights(draft: Draft, memory: DeviceMemory) -> None:
             if left_bytes < 0:
                 break
             packed[key] = PackedProduct(memory, *key)
+        bias = _take_bias(draft, node) if product.bias is None else product.bias
         with draft.graph.inserting_before(node):
-            arguments = (product.rows, product.bias)
+            arguments = (product.rows, bias)
             result = draft.graph.create_node("call_function", packed[key].apply, arguments, name="packed_product")
         result.meta = dict(node.meta)
         node.replace_all_uses_with(result)
         draft.graph.erase_node(node)
     if packed:
         _remove_unread(draft)
+
+
+def _take_bias(draft: Draft, node: fx.Node) -> fx.Node | None:
+    """A row that is added to the product, and to nothing between: oneDNN adds it on the way. The addition goes."""
+    shaped = node
+    while len(shaped.users) == 1 and next(iter(shaped.users)).target in _VIEWS:
+        shaped = next(iter(shaped.users))
+    added = next(iter(shaped.users)) if len(shaped.users) == 1 else None
+    if added is None or added.target is not aten.add.Tensor or added.kwargs or len(added.args) != 2:
+        return None
+    (row,) = [value for value in added.args if value is not shaped] or [None]
+    width = node.meta["val"].shape[-1]
+    if not isinstance(row, fx.Node) or row.op != "placeholder" or shaped.meta["val"].shape[-1] != width:
+        return None
+    value = row.meta["val"]
+    if tuple(value.shape) != (width,) or value.dtype is not torch.float32:
+        return None
+    added.replace_all_uses_with(shaped)
+    draft.graph.erase_node(added)
+    return row
 
 
 def _remove_unread(draft: Draft) -> None:

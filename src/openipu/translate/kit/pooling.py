@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -48,11 +48,17 @@ class Windows:
         return found
 
     def find_plain_pads(self, sizes: Sequence[int]) -> list[int] | None:
-        """Pads that a pool of torch adds by itself: the same on both sides, at most half a window."""
-        pads = self.find_pads(sizes)
-        pairs = zip(pads, self.kernel, strict=True)
-        plain = all(before == behind and 2 * before <= width for (before, behind), width in pairs)
-        return [before for before, _ in pads] if plain else None
+        """Pads that a pool of torch adds by itself: the same on both sides, at most half a window.
+
+        Elements behind the last whole window count for nobody.
+        """
+        before, behind = list(self.pads[: self.rank]), list(self.pads[self.rank :])
+        if before != behind or any(2 * pad > width for pad, width in zip(before, self.kernel, strict=True)):
+            return None
+        whole = replace(self, hanging=False)
+        counts = [self.count_results(axis, size) for axis, size in enumerate(sizes)]
+        plain = counts == [whole.count_results(axis, size) for axis, size in enumerate(sizes)]
+        return before if plain else None
 
 
 def find_largest(x: torch.Tensor, windows: Windows, *, places: bool) -> tuple[torch.Tensor, torch.Tensor | None]:

@@ -1,0 +1,131 @@
+"""Convolutions of inference with packed weights: the results of eager PyTorch, and weights that can change."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from openipu.graph import RunOptions, Tier
+from openipu.run.engines import pass_list
+from openipu.run.passes import packed_convolutions
+from openipu.session import Compiled, compile_model
+
+
+class Residual(nn.Module):
+    """Convolution, norm, addition, relu: one call each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(4, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.second, self.other = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(4, 8, 3, padding=1)
+        nn.init.uniform_(self.norm.running_mean, -1, 1)
+        nn.init.uniform_(self.norm.running_var, 0.5, 2)
+        nn.init.uniform_(self.norm.weight, 0.5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.second(torch.relu(self.norm(self.first(x)))) + self.other(x))
+
+
+class Tail(nn.Module):
+    """What follows reads pixels in rows: a view, a sum over channels, a second result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 12, 3, padding=1, groups=2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        y = nn.functional.silu(self.conv(x))
+        return y.flatten(1), y.cumsum(1), y
+
+
+class Pooled(nn.Module):
+    """Pools with and without pads, whose relu comes behind them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(4, 10, 3), nn.Conv2d(10, 20, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(nn.functional.max_pool2d(self.first(x), 2))
+        return torch.relu(nn.functional.max_pool2d(self.second(x), 3, 2, 1)).mean((2, 3))
+
+
+class Places(nn.Module):
+    """The places of a pool are read as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 10, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return nn.functional.max_pool2d(self.conv(x), 2, return_indices=True)
+
+
+MODELS = {"residual": Residual, "tail": Tail, "pooled": Pooled, "places": Places}
+
+
+def compile_inference(model: nn.Module, x: torch.Tensor) -> Compiled:
+    options = RunOptions(tier=Tier.INSTANT)
+    compiled = compile_model(model, [x], options=options, show_progress=False)
+    compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
+    return compiled
+
+
+def check(compiled: Compiled, model: nn.Module, x: torch.Tensor) -> None:
+    with torch.no_grad():
+        wanted = model(x)
+    expected = wanted if isinstance(wanted, tuple) else (wanted,)
+    for found, entry in zip(compiled.executable.run([x]).outputs, expected, strict=True):
+        assert found.is_contiguous()
+        torch.testing.assert_close(found, entry.to(found.dtype), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> list[packed_convolutions.Convolution]:
+    """What was packed, in order."""
+    found: list[packed_convolutions.Convolution] = []
+    make = packed_convolutions.PackedConvolution
+
+    def note(memory, plan, shape):
+        found.append(plan)
+        return make(memory, plan, shape)
+
+    monkeypatch.setattr(packed_convolutions, "PackedConvolution", note)
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_results_are_those_of_eager_pytorch(name: str, packed: list[packed_convolutions.Convolution]) -> None:
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    x = torch.randn(2, 4, 33, 30)
+    check(compile_inference(model, x), model, x)
+    assert packed
+
+
+def test_norm_addition_and_activation_are_part_of_the_call(packed: list[packed_convolutions.Convolution]) -> None:
+    model = Residual().eval()
+    compile_inference(model, torch.randn(2, 4, 32, 32)).executable.run([torch.randn(2, 4, 32, 32)])
+    assert sorted((plan.norm is not None, plan.other is not None, plan.activation) for plan in packed) == [
+        (False, False, "none"),
+        (False, True, "relu"),
+        (True, False, "relu"),
+    ]
+
+
+def test_newly_loaded_weights_and_statistics_are_packed_again() -> None:
+    torch.manual_seed(0)
+    model, x = Residual().eval(), torch.randn(2, 4, 32, 32)
+    compiled = compile_inference(model, x)
+    check(compiled, model, x)
+    other = Residual().eval()
+    compiled.executable.load_weights(dict(other.named_parameters()), dict(other.named_buffers()))
+    check(compiled, other, x)
+
+
+def test_a_training_program_packs_nothing() -> None:
+    names = [entry.name for entry in pass_list.INSTANT if "convolutions" in entry.name]
+    entry = next(entry for entry in pass_list.INSTANT if entry.name == names[0])
+    setting = pass_list.Setting(None, RunOptions(training=True))  # type: ignore[arg-type]
+    assert not entry.when(setting)

@@ -99,6 +99,7 @@ class IpuProgram:
 
     def _convert(self, name: str, value: torch.Tensor) -> torch.Tensor:
         """A feed in the format that the program declares."""
+        value = self._join_batches(name, value)
         wanted = self.prepared.feeds[name].dtype
         wanted = torch.float32 if wanted is torch.float64 else wanted
         if value.dtype is wanted:
@@ -107,6 +108,12 @@ class IpuProgram:
             given, needed = (str(dtype).removeprefix("torch.") for dtype in (value.dtype, wanted))
             raise InputError(f"The feed {name!r} is {given}, and the program declares {needed}. Convert the data.")
         return value.to(wanted)
+
+    def _join_batches(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """A feed with batches in dimensions of their own, as they come back, in one."""
+        declared = self.prepared.feeds[name].shape or ()
+        more = value.dim() - len(declared)
+        return value.reshape(-1, *value.shape[more + 1 :]) if more > 0 and declared else value
 
     def _shape_output(self, name: str, value: torch.Tensor) -> np.ndarray[Any, Any]:
         """Paddle's shapes: a dimension for replicas, accumulation and batches, each where there is one."""

@@ -223,6 +223,8 @@ def _read_settings(op: PaddleOp, gradient: _Gradient) -> dict[str, Any]:
     elif op.type == "lamb":
         settings["weight_decay"] = number("weight_decay", 0.01)
         settings["max_weight_norm"] = 65504.0
+        # Paddle leaves the steps of weights without decay as they are
+        settings["no_trust_ratio"] = not settings["weight_decay"] and not attributes.get("always_adapt", False)
     elif op.type == "adagrad":
         settings["eps"] = number("epsilon", 1e-6)
     elif op.type == "adadelta":

@@ -2,7 +2,8 @@
 
     FLAGS_enable_pir_api=0 .venv-paddle/bin/python tests/translate/record_paddle.py
 
-Out: `paddle_values.npz` beside it: of each case the program as Paddle serialises it, inputs and results by name.
+Out: `paddle_values.npz` beside it: of each case the program as Paddle serialises it, inputs and results by name; and a
+small saved model in `tests/data/paddle`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from paddle import static
 
 sys.path.insert(0, str(Path(__file__).parent))
 from paddle_cases import CASES, Case
+
+
+MODEL = Path(__file__).parents[1] / "data" / "paddle" / "small"
 
 
 def record(case: Case) -> dict[str, Any]:
@@ -47,6 +51,20 @@ def record(case: Case) -> dict[str, Any]:
     }
 
 
+def save_model() -> None:
+    """A small model as files, for the reader and for the fuzzer."""
+    main, startup = static.Program(), static.Program()
+    paddle.seed(1)
+    with paddle.utils.unique_name.guard(), static.program_guard(main, startup):
+        image = static.data("image", [2, 1, 8, 8], "float32")
+        hidden = static.nn.batch_norm(static.nn.conv2d(image, 2, 3, act="relu"), is_test=True)
+        hidden = paddle.nn.functional.max_pool2d(hidden, 2)
+        result = static.nn.fc(hidden, 3, activation="softmax")
+        executor = static.Executor(paddle.CPUPlace())
+        executor.run(startup)
+        static.save_inference_model(str(MODEL), [image], [result], executor, program=main)
+
+
 def main() -> None:
     paddle.enable_static()
     found: dict[str, Any] = {}
@@ -56,6 +74,7 @@ def main() -> None:
         except Exception as error:
             raise SystemExit(f"{number} {case.op}: {error}") from error
         found |= {f"{number:03d} {case.op}/{name}": value for name, value in entries.items()}
+    save_model()
     np.savez_compressed(Path(__file__).parent / "paddle_values.npz", **found)
     print(f"{len(CASES)} cases")
 

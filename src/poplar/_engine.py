@@ -6,7 +6,9 @@ from run to run.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
@@ -15,6 +17,9 @@ import numpy.typing as npt
 from openipu.errors import MappedRunError
 from openipu.graph.mapped.program import StreamKind
 from openipu.graph.mapped.views import View
+from openipu.plan.types import Plan
+from openipu.report.convert import build_profile
+from openipu.report.write import write_profile
 from openipu.run.mapped.engine import MappedEngine
 from poplar import program as programs
 from poplar._compile import Compiled, compile_programs
@@ -29,8 +34,11 @@ from poplar._errors import (
 from poplar._graph import Graph
 from poplar._host import EngineHost
 from poplar._options import read_options
+from poplar._profile import plan_runs, refuse_overflow, write_summary
 from poplar._streams import HostCallback, StreamCallback
 from poplar._target import Device, TargetType
+
+_PROFILED_RUNS = 2  # what `autoReport` writes again: later runs are like these
 
 AnyPrograms = programs.Program | Sequence[programs.Program]
 
@@ -38,9 +46,10 @@ AnyPrograms = programs.Program | Sequence[programs.Program]
 class Executable:
     """A compiled program. It holds no values of variables."""
 
-    def __init__(self, compiled: Compiled, options: Mapping[str, str]) -> None:
+    def __init__(self, compiled: Compiled, options: Mapping[str, str], kind: TargetType) -> None:
         self.compiled = compiled
         self.options = dict(options)
+        self.kind = kind
 
 
 def compileGraph(
@@ -58,7 +67,7 @@ def compileGraph(
     compiled = compile_programs(graph, every, check_races=read.check_races, name=debugContext or "poplar")
     if progressCallback is not None:
         progressCallback(1, 1)
-    return Executable(compiled, options or {})
+    return Executable(compiled, options or {}, graph._target.getTargetType())
 
 
 class Engine:
@@ -75,12 +84,23 @@ class Engine:
             self._given = dict(options or {})
             self._executable = compileGraph(source, given, self._given, debugContext=named.get("name", ""))
         self.options = read_options(self._given)
+        self._kind = self._executable.kind
         self._program = self._executable.compiled.program
         self._host = EngineHost(self._program, prefetches=self.options.prefetches)
         self._host.print_format = self.options.print_format
         self._loaded: MappedEngine | None = None
         self._device: Device | None = None
-        self.runs: list[int] = []
+        self.runs: list[int] = []  # programs, in order
+        self._profiled = True
+        if self._program.mapped and (self.options.wants_profile or _stops_when_full(self._kind)):
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        """Hardware stops where a tile is too full; a model does not."""
+        plan = plan_runs(self._program, (), None)
+        path = str(write_profile(plan, self.options.report_directory)) if self.options.wants_profile else ""
+        if _stops_when_full(self._kind) and not self.options.allow_out_of_memory:
+            refuse_overflow(self._program, plan, path)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -115,11 +135,16 @@ class Engine:
             raise control_program_error(
                 f"There is no program {prog}: the engine was made with {len(self._program.programs)}."
             )
-        self.runs.append(prog)
         try:
             loaded.run(prog)
         except MappedRunError as error:
             raise application_runtime_error(str(error)) from error.__cause__
+        if self.options.wants_profile and self._profiled:
+            self.runs.append(prog)
+            if len(self.runs) <= _PROFILED_RUNS:
+                self.writeProfile()
+        elif self._profiled:
+            self.runs.append(prog)
 
     def loadAndRun(self, device: Device, prog: int = 0) -> None:
         self.load(device)
@@ -247,12 +272,42 @@ class Engine:
 
     # -- profile ---------------------------------------------------------------------------------------------------
 
+    def getPlan(self) -> Plan:
+        """What the runs since the last reset cost; before the first one, each program once."""
+        return plan_runs(self._program, self.runs, None if self._loaded is None else self._loaded.executions)
+
+    def getReport(self) -> Any:
+        """The profile by the names of `pva`."""
+        import importlib
+
+        report: Any = importlib.import_module("pva").Report
+        return report(build_profile(self.getPlan()))
+
+    def printProfileSummary(self, stream: TextIO | None = None, options: Mapping[str, Any] | None = None) -> None:
+        """Target, graph, memory and execution, as text."""
+        (stream or sys.stdout).write(write_summary(self._program, self.getPlan(), self.runs, options or {}))
+
+    def writeProfile(self, directory: str | Path | None = None) -> Path:
+        """Write `profile.pop`; reports and `pva.openReport` read it."""
+        return write_profile(self.getPlan(), Path(directory or self.options.report_directory))
+
+    def disableExecutionProfiling(self) -> None:
+        """Runs from here on do not count."""
+        self._profiled = False
+
+    def enableExecutionProfiling(self) -> None:
+        self._profiled = True
+
     def resetExecutionProfile(self) -> None:
         """Count executions from here on."""
         self.runs.clear()
         if self._loaded is not None:
             for key in self._loaded.executions:
                 self._loaded.executions[key] = 0
+
+
+def _stops_when_full(kind: TargetType) -> bool:
+    return kind is TargetType.IPU
 
 
 def _find_view(handle: str, known: Mapping[str, View], maker: str) -> View:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as functional
 
 from openipu.graph.mapped.elements import FLOAT
-from openipu.run.mapped.library import choose_format
+from openipu.graph.mapped.formats import choose_format
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library

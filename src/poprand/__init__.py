@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from openipu.graph.mapped.elements import INT
+from openipu.graph.mapped.formats import choose_format
 from openipu.graph.mapped.program import LibraryCall, LibraryOp, Value
-from openipu.run.mapped.library import choose_format
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, add_to

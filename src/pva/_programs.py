@@ -2,7 +2,7 @@
 
 In: a profile's steps. Out: `Program`s. Steps of equal ops run one program, so a program may be executed by many steps.
 A stream between host and IPU is one `StreamCopyMid`. Cycles by tile are those of the busiest tile on all tiles of a
-step: a plan knows no more of them.
+step, unless a program placed its vertices itself: then each tile has its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,17 @@ _TYPES = {
     "sync": ProgramType.Sync,
     "host": ProgramType.StreamCopyMid,
     "link": ProgramType.GlobalExchange,
+}
+
+
+_CONTROL = {  # programs with others inside, by the names of a profile's tree
+    "Program": ProgramType.Sequence,
+    "Sequence": ProgramType.Sequence,
+    "Repeat": ProgramType.Repeat,
+    "RepeatWhile": ProgramType.Repeat,
+    "If": ProgramType.OnEveryTileSwitch,
+    "Switch": ProgramType.OnEveryTileSwitch,
+    "Call": ProgramType.Call,
 }
 
 
@@ -110,7 +121,7 @@ class ProgramBuilder:
         steps = self.profile.steps
         kind = _TYPES.get(steps.kind[step], ProgramType.Unknown)
         where = self._find_tiles(step)
-        cycles = self._spread(where, round(float(steps.cycles[step]) / max(1, int(steps.repeats[step]))))
+        cycles = self._find_cycles(step, where)
         name = self._name_step(step)
         control = np.zeros(self.all_tiles, dtype=np.int64)
         first = int(steps.ipu[step]) * self.tiles
@@ -163,6 +174,8 @@ class ProgramBuilder:
     def _make_tree(self) -> Program:
         """One call: what runs once, then device iterations of (accumulated micro-batches, update)."""
         profile, steps = self.profile, self.profile.steps
+        if profile.tree:
+            return self._copy_tree()
         parts: dict[str, list[Program]] = {"before": [], "micro": [], "update": [], "after": []}
         for step, program in enumerate(self.of_step):
             part = "update" if steps.phase[step] == "update" else "micro"
@@ -181,6 +194,21 @@ class ProgramBuilder:
         loop = self._keep(ProgramType.Repeat, "device iterations", (inner,), count=iterations)
         return self._keep(ProgramType.Sequence, profile.name, (*parts["before"], loop, *parts["after"]))
 
+    def _copy_tree(self) -> Program:
+        """The tree of a program that was built by hand: children before their parents, as programs are made."""
+        tree = self.profile.tree
+        children: dict[int, list[Program]] = {}
+        for entry in reversed(tree):
+            own = children.pop(entry.index, [])[::-1]
+            if entry.steps:
+                made = self.of_step[entry.first_step : entry.first_step + entry.steps]
+                program = made[0] if len(made) == 1 else self._keep(ProgramType.Sequence, entry.name, tuple(made))
+            else:
+                kind = _CONTROL.get(entry.kind, ProgramType.Unknown)
+                program = self._keep(kind, entry.name, tuple(own), count=entry.count)
+            children.setdefault(entry.parent, []).append(program)
+        return self._keep(ProgramType.Sequence, self.profile.name, tuple(children.pop(-1, [])[::-1]))
+
     def _name_step(self, step: int) -> str:
         op = int(self.profile.steps.op[step])
         own = self.profile.steps.name[step]
@@ -189,13 +217,22 @@ class ProgramBuilder:
         record = self.profile.ops[op]
         return "/".join(part for part in (record.module.replace(".", "/"), record.name, own) if part)
 
+    def _find_cycles(self, step: int, where: Integers) -> Integers:
+        """Of one execution: by tile where the profile knows them."""
+        steps = self.profile.steps
+        known = steps.by_tile.get(step)
+        if known is None:
+            return self._spread(where, round(float(steps.cycles[step]) / max(1, int(steps.repeats[step]))))
+        first = int(steps.ipu[step]) * self.tiles
+        return self._spread(np.arange(first, first + self.tiles), known.cycles)
+
     def _find_tiles(self, step: int) -> Integers:
         steps = self.profile.steps
         count = min(int(steps.tiles[step]), self.tiles)
         places: Integers = (int(steps.first_tile[step]) + np.arange(count, dtype=np.int64)) % self.tiles
         return places + int(steps.ipu[step]) * self.tiles
 
-    def _spread(self, where: Integers, value: int) -> Integers:
+    def _spread(self, where: Integers, value: int | Integers) -> Integers:
         held = np.zeros(self.all_tiles, dtype=np.int64)
         held[where] = value
         return held
@@ -206,6 +243,11 @@ class ProgramBuilder:
         if not steps.vertex[step] or not count:
             return ()
         size = int(steps.state_bytes[step]) // count
+        known = steps.by_tile.get(step)
+        if known is not None and known.vertices is not None:
+            first = int(steps.ipu[step]) * self.tiles
+            by_tile = self._spread(np.arange(first, first + self.tiles), known.vertices)
+            return (VertexInstances(VertexType(steps.vertex[step], size), by_tile),)
         return (VertexInstances(VertexType(steps.vertex[step], size), self._spread(where, count)),)
 
     def _find_variables(self, step: int) -> tuple[UnloweredVariable, ...]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 import poplar
+
+sys.path.insert(0, str(Path(__file__).parent))  # programs that several tests share
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from torch import nn
 
 from openipu.capture import capture_program, compute_hyper_parameters, describe_groups
 from openipu.errors import OptionError
-from openipu.graph import ClipGroup, OptimizerKind, OptimizerSpec, RunOptions
+from openipu.graph import ClipGroup, OptimizerKind, OptimizerSpec, RunOptions, Tap
 from openipu.run import Executable
 
 STEPS = 4
@@ -328,3 +328,28 @@ def test_gradients_are_clipped_by_the_norm_of_each_group(groups):
 def test_a_group_that_names_a_parameter_without_gradient_is_refused():
     with pytest.raises(OptionError, match=r"The norm of third\.weight is to be clipped, but it has no gradient"):
         start(OptimizerKind.SGD, {"lr": 1.0}, clip_groups=(ClipGroup(1.0, ("third.weight",)),))
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_state_can_be_tapped_as_each_micro_batch_leaves_it(accumulation):
+    """An update is seen by the micro-batch that it follows at once; after accumulated ones, by the next."""
+    net = Net()
+    names = [name for name, _ in net.named_parameters()]
+    settings = {"lr": 0.1, "eps": 1e-6}
+    spec = OptimizerSpec(OptimizerKind.ADAGRAD, describe_groups(OptimizerKind.ADAGRAD, [names], [settings]))
+    program = capture_program(net, (torch.zeros(6, 4),), {}, training=True, optimizer=spec, name="net")
+    taps = (Tap("sums", "State___sum:second.bias"),)
+    options = RunOptions(training=True, device_iterations=2, gradient_accumulation=accumulation, taps=taps)
+    executable = Executable(program, options)
+    executable.load_weights(dict(net.named_parameters()), {})
+    executable.set_hyper_parameters(compute_hyper_parameters(spec, [settings]))
+    sums = executable.run([torch.randn(12 * accumulation, 4)]).taps["sums"].view(-1, 2)
+    last = executable.state["sum:second.bias"]
+    if accumulation == 1:
+        torch.testing.assert_close(sums[1], last)
+        assert (sums[0] > 0).all()
+        assert (sums[0] < last).all()
+    else:
+        assert sums[:2].eq(0).all()
+        torch.testing.assert_close(sums[2], sums[3])
+        assert (sums[3] < last).all()

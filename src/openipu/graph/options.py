@@ -100,6 +100,7 @@ class GradientTracking(StrEnum):
 
     ALL = "all"  # every result of the backward pass
     PRODUCTS = "products"  # results of its matrix products and convolutions
+    OUTPUTS = "outputs"  # outputs of the program that are said to be gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class LossScaleControl:
     threshold: float = 1e-7  # the share of large gradients above which the scale is halved
     update_period: int = 1  # weight updates from one change of the scale to the next
     tracking: GradientTracking = GradientTracking.ALL
+    outputs: tuple[int, ...] = ()  # leaves that OUTPUTS means
 
     def __post_init__(self) -> None:
         for name in ("bin_edge", "threshold"):

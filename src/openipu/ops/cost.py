@@ -146,6 +146,7 @@ class Family(StrEnum):
     MARKER = "marker"  # an annotation: free
     TRANSFER = "transfer"  # between chips, or to memory off chip
     CONTROL = "control"  # loops and branches
+    VERTEX = "vertex"  # a user's own vertices
     UNKNOWN = "unknown"
 
 

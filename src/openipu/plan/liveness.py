@@ -16,7 +16,7 @@ from openipu.machine import System
 from openipu.ops.cost import StepKind
 from openipu.plan.place import GRAIN_BYTES
 from openipu.plan.schedule import Schedule
-from openipu.plan.types import TileBytes, TileMapping, Variable, VariableKind
+from openipu.plan.types import Spread, TileBytes, TileMapping, Variable, VariableKind
 from openipu.plan.work import Storage, Task, Value, Workload
 
 
@@ -145,7 +145,7 @@ class TileLiveness:
         self.peak_step: npt.NDArray[np.int64] = np.zeros(tiles, dtype=np.int64)
         self.live_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
         self.fullest_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
-        self._known: dict[TileMapping, TileBytes] = {}
+        self._known: dict[TileMapping | Spread, TileBytes] = {}
         starts: dict[int, list[Variable]] = {}
         ends: dict[int, list[Variable]] = {}
         for variable in variables:
@@ -178,7 +178,7 @@ class TileLiveness:
             self.live_by_step[step] = total
             self.fullest_by_step[step] = fullest
 
-    def _spread(self, mapping: TileMapping, tiles: int) -> TileBytes:
+    def _spread(self, mapping: TileMapping | Spread, tiles: int) -> TileBytes:
         """Bytes by tile. Variables of one shape lie alike, so most are known; what starts must end as well."""
         if mapping not in self._known:
             self._known[mapping] = mapping.bytes_by_tile(tiles)

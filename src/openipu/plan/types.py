@@ -23,8 +23,9 @@ TileBytes = npt.NDArray[np.int64]  # one entry a tile
 
 
 class VariableKind(StrEnum):
-    """What a variable holds; the first seven are always live, unless they are kept off chip."""
+    """What a variable holds; the first eight are always live, unless they are kept off chip or a user's own."""
 
+    VARIABLE = "variable"  # of a program that places its tensors itself
     PARAMETER = "parameter"
     STATE = "optimizer state"
     ACCUMULATOR = "gradient accumulator"
@@ -74,6 +75,41 @@ class TileMapping:
         return -(-grains // self.tiles) * self.grain_bytes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Bytes on the tiles that hold any, by tile: what a program's own mapping says."""
+
+    places: TileBytes
+    held: TileBytes
+
+    @property
+    def first_tile(self) -> int:
+        return int(self.places[0]) if len(self.places) else 0
+
+    @property
+    def tiles(self) -> int:
+        """From the first tile that holds any to the last one."""
+        return int(self.places[-1] - self.places[0]) + 1 if len(self.places) else 0
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self.held.sum())
+
+    @property
+    def grain_bytes(self) -> int:
+        return 1
+
+    @property
+    def peak_tile_bytes(self) -> int:
+        return int(self.held.max(initial=0))
+
+    def bytes_by_tile(self, ipu_tiles: int) -> TileBytes:
+        """How much each tile of the IPU holds."""
+        result = np.zeros(ipu_tiles, dtype=np.int64)
+        result[self.places] = self.held
+        return result
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """One piece of memory: where it lies and when it is live (`first_step` to `last_step`, both included)."""
@@ -83,7 +119,7 @@ class Variable:
     kind: VariableKind
     shape: tuple[int, ...]
     dtype: str  # "float16"
-    mapping: TileMapping
+    mapping: TileMapping | Spread
     always_live: bool
     first_step: int
     last_step: int
@@ -109,6 +145,28 @@ class StepCode:
     control_bytes: int  # on every tile of the IPU
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTiles:
+    """What each tile does in one execution of a step, where that is known: one entry a tile of the IPU."""
+
+    cycles: TileBytes
+    busy_cycles: npt.NDArray[np.float64] | None  # of workers that are not idle
+    vertices: TileBytes | None
+    executions: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEntry:
+    """One program of a program tree; parents come first. A leaf names its steps, others have -1 and 0."""
+
+    kind: str
+    name: str
+    parent: int  # -1: at the top
+    count: int  # how often a Repeat repeats
+    first_step: int
+    steps: int
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
     """One phase: a compute set, an exchange, a sync, or a host stream. Executed `repeats` times in a row."""
@@ -127,6 +185,7 @@ class PlannedStep:
     stage: int = 0
     per_call: bool = False  # once a call, where others run once a micro-batch or update
     code: StepCode | None = None  # None: syncs and streams
+    by_tile: StepTiles | None = None  # None: all its tiles take as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +340,7 @@ class Plan:
     passes: Mapping[str, float] = field(default_factory=dict)  # pass name -> seconds
     warnings: tuple[str, ...] = ()  # what the reader of a report should know
     pipeline: Pipeline | None = None
+    tree: tuple[ProgramEntry, ...] = ()  # empty: micro-batches, updates and iterations, as the options say
 
     def __repr__(self) -> str:
         return str(_load_report("short").describe_program(self))

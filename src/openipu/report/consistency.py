@@ -32,6 +32,7 @@ def _find_problems(profile: Profile) -> Iterable[str]:
     yield from _check_steps(profile)
     yield from _check_variables(profile)
     yield from _check_memory(profile)
+    yield from _check_tree(profile)
     if profile.pipeline is not None:
         yield from _check_pipeline(profile.pipeline, profile.system.ipus)
 
@@ -61,6 +62,8 @@ def _check_steps(profile: Profile) -> Iterable[str]:
     ):
         if _exceeds(values, limit):
             yield f"steps speak of {name} that are not there"
+    if any(step >= len(steps) for step in steps.by_tile):
+        yield "tiles have cycles of steps that are not there"
     if not _PHASES.issuperset(steps.phase):
         yield "steps are of unknown phases"
     if not known.issuperset(steps.vertex):
@@ -74,12 +77,22 @@ def _check_variables(profile: Profile) -> Iterable[str]:
             yield f"variable {index} has the number {variable.index}"
         if variable.first_tile >= tiles or variable.tiles > tiles:
             yield f"variable {index} lies on tiles that are not there"
+        if any(not 0 <= tile < tiles for tile in variable.places):
+            yield f"variable {index} lies on tiles that are not there"
         if variable.total_bytes and not (variable.grain_bytes and variable.tiles):
             yield f"variable {index} has bytes and no place for them"
         if variable.op is not None and variable.op >= ops:
             yield f"variable {index} is of an op that is not there"
         if variable.ipu >= len(profile.memory):
             yield f"variable {index} is on an IPU that is not there"
+
+
+def _check_tree(profile: Profile) -> Iterable[str]:
+    for index, program in enumerate(profile.tree):
+        if program.index != index or not -1 <= program.parent < index:
+            yield f"program {index} of its tree has no place there"
+        if program.steps and not 0 <= program.first_step <= len(profile.steps) - program.steps:
+            yield f"program {index} of its tree has steps that are not there"
 
 
 def _check_memory(profile: Profile) -> Iterable[str]:

@@ -22,15 +22,17 @@ from openipu.report.profile import (
     OpRecord,
     PipelineRecord,
     Profile,
+    ProgramRecord,
     StageRecord,
     StepColumns,
+    StepTileRecord,
     TimingRecord,
     VariableRecord,
 )
 
 if TYPE_CHECKING:
     from openipu.graph import SourceLine
-    from openipu.plan.types import Fit, IpuMemory, Pipeline, Plan, PlannedOp, PlannedStep, Variable
+    from openipu.plan.types import Fit, IpuMemory, Pipeline, Plan, PlannedOp, PlannedStep, StepTiles, Variable
 
 
 def build_profile(plan: Plan) -> Profile:
@@ -67,6 +69,10 @@ def build_profile(plan: Plan) -> Profile:
             for step in plan.steps
             if step.code is not None and step.code.vertex
         },
+        tree=tuple(
+            ProgramRecord(index, entry.kind, entry.name, entry.parent, entry.count, entry.first_step, entry.steps)
+            for index, entry in enumerate(plan.tree)
+        ),
     )
 
 
@@ -144,10 +150,22 @@ def _convert_steps(steps: tuple[PlannedStep, ...]) -> StepColumns:
         state_bytes=pick_code("state_bytes", 0),
         exchange_code_bytes=pick_code("exchange_bytes", 0),
         control_code_bytes=pick_code("control_bytes", 0),
+        by_tile={step.index: _convert_tiles(step.by_tile) for step in steps if step.by_tile is not None},
+    )
+
+
+def _convert_tiles(tiles: StepTiles) -> StepTileRecord:
+    return StepTileRecord(
+        executions=tiles.executions,
+        cycles=tiles.cycles.astype(np.int64),
+        busy_cycles=None if tiles.busy_cycles is None else np.rint(tiles.busy_cycles).astype(np.int64),
+        vertices=None if tiles.vertices is None else tiles.vertices.astype(np.int64),
     )
 
 
 def _convert_variable(variable: Variable) -> VariableRecord:
+    mapping = variable.mapping
+    places, held = getattr(mapping, "places", None), getattr(mapping, "held", None)  # of a program's own mapping
     return VariableRecord(
         index=variable.index,
         name=variable.name,
@@ -163,6 +181,8 @@ def _convert_variable(variable: Variable) -> VariableRecord:
         last_step=int(variable.last_step),
         op=None if variable.op is None else int(variable.op),
         ipu=variable.ipu,
+        places=() if places is None else tuple(places.tolist()),
+        held=() if held is None else tuple(held.tolist()),
     )
 
 

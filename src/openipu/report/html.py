@@ -25,7 +25,7 @@ import numpy as np
 
 from openipu.report.atomic import write_aside
 from openipu.report.json_export import describe_summary
-from openipu.report.profile import LineRecord, Profile
+from openipu.report.profile import LineRecord, Profile, StepTileRecord
 from openipu.report.summary import element_bytes_by_op, share_of_peak, summarise
 
 SCRIPTS = (
@@ -114,6 +114,9 @@ def pack_data(profile: Profile) -> bytes:
         "summary": describe_summary(summarise(profile), profile),
         "executions": {phase: profile.executions(phase) for phase in ("forward", "backward", "update")},
         "memory": memory,
+        "tree": [
+            [entry.kind, entry.name, entry.parent, entry.count, entry.first_step, entry.steps] for entry in profile.tree
+        ],
         "tables": packer.tables,
         "strings": list(packer.strings),
     }
@@ -176,7 +179,15 @@ def _pack_steps(packer: _Packer, profile: Profile) -> None:
     table = {name: packer.add(getattr(steps, name)) for name in (*numbers, *code)}
     for name in ("kind", "name", "phase", "vertex"):
         table[name] = packer.add_texts(getattr(steps, name))
+    balance = {step: _measure_balance(tiles) for step, tiles in steps.by_tile.items()}
+    table["balance"] = packer.add(_collect(balance.get(step, -1.0) for step in range(len(steps))))
     packer.tables["steps"] = table
+
+
+def _measure_balance(tiles: StepTileRecord) -> float:
+    """Mean over slowest of all tiles of the IPU; -1 where nothing runs."""
+    slowest = int(tiles.cycles.max(initial=0))
+    return float(tiles.cycles.mean() / slowest) if slowest else -1.0
 
 
 def _pack_variables(packer: _Packer, profile: Profile) -> None:
@@ -186,6 +197,17 @@ def _pack_variables(packer: _Packer, profile: Profile) -> None:
     table["op"] = packer.add(_collect(-1 if v.op is None else v.op for v in variables))
     for name in ("name", "kind", "dtype"):
         table[name] = packer.add_texts(getattr(v, name) for v in variables)
+    # Of variables whose mapping is their own: where their tiles begin in one list.
+    firsts: list[int] = []
+    places: list[int] = []
+    held: list[int] = []
+    for variable in variables:
+        firsts.append(len(places) if variable.places else -1)
+        places.extend(variable.places)
+        held.extend(variable.held)
+    table["own_first"] = packer.add(_collect(firsts))
+    table["own_count"] = packer.add(_collect(len(variable.places) for variable in variables))
+    packer.tables["held"] = {"place": packer.add(_collect(places)), "bytes": packer.add(_collect(held))}
     table["shape"] = packer.add_texts(" × ".join(map(str, v.shape)) or "scalar" for v in variables)
     packer.tables["variables"] = table
 

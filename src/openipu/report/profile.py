@@ -63,6 +63,29 @@ class OpRecord:
 
 
 @dataclass(frozen=True, eq=False)
+class StepTileRecord:
+    """What each tile of its IPU does in one execution of a step."""
+
+    executions: int
+    cycles: Integers
+    busy_cycles: Integers | None  # of workers that are not idle
+    vertices: Integers | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRecord:
+    """One program of a program tree; parents come first. A leaf names its steps, others have -1 and 0."""
+
+    index: int
+    kind: str
+    name: str
+    parent: int  # -1: at the top
+    count: int
+    first_step: int
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
 class StepColumns:
     """All steps in order of execution, one entry a step in each column. `op` is -1 where a step has none."""
 
@@ -86,6 +109,7 @@ class StepColumns:
     state_bytes: Integers
     exchange_code_bytes: Integers
     control_code_bytes: Integers
+    by_tile: Mapping[int, StepTileRecord] = field(default_factory=dict)  # steps whose tiles differ, as far as known
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -93,7 +117,10 @@ class StepColumns:
 
 @dataclass(frozen=True, slots=True)
 class VariableRecord:
-    """One piece of memory: spread in whole grains over `tiles` consecutive tiles, live from first to last step."""
+    """One piece of memory: spread in whole grains over `tiles` consecutive tiles, live from first to last step.
+
+    Where a program says itself what lies where, `places` are the tiles that hold any of it, and `held` how much.
+    """
 
     index: int
     name: str
@@ -109,11 +136,15 @@ class VariableRecord:
     last_step: int
     op: int | None
     ipu: int
+    places: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
 
     def bytes_by_tile(self, ipu_tiles: int) -> Integers:
         """How much each tile of the IPU holds."""
         held = np.zeros(ipu_tiles, dtype=np.int64)
-        if self.total_bytes:
+        if self.places:
+            held[list(self.places)] = self.held
+        elif self.total_bytes:
             grains = -(-self.total_bytes // self.grain_bytes)
             edges = np.arange(self.tiles + 1, dtype=np.int64) * grains // self.tiles
             held[(self.first_tile + np.arange(self.tiles)) % ipu_tiles] = np.diff(edges) * self.grain_bytes
@@ -121,6 +152,8 @@ class VariableRecord:
 
     def bytes_on_tile(self, tile: int, ipu_tiles: int) -> int:
         """How much one tile holds."""
+        if self.places:
+            return dict(zip(self.places, self.held, strict=True)).get(tile, 0)
         place = (tile - self.first_tile) % ipu_tiles
         if place >= self.tiles or not self.total_bytes:
             return 0
@@ -265,6 +298,7 @@ class Profile:
     warnings: tuple[str, ...]
     pipeline: PipelineRecord | None = None
     vertex_code_bytes: Mapping[str, int] = field(default_factory=dict)  # vertex type -> one copy of its code
+    tree: tuple[ProgramRecord, ...] = ()  # empty: micro-batches, updates and iterations, as the options say
 
     def __repr__(self) -> str:
         from openipu.report.short import describe_program

@@ -29,8 +29,10 @@ from openipu.report.profile import (
     OpRecord,
     PipelineRecord,
     Profile,
+    ProgramRecord,
     StageRecord,
     StepColumns,
+    StepTileRecord,
     TimingRecord,
     VariableRecord,
 )
@@ -80,7 +82,7 @@ class _Reader:
         }
         convert(options, rows.KnownOptions, self._origin.within("table options"))
         system = self._read_system()
-        steps = self._read_steps()
+        steps = self._read_steps(system.target.tiles)
         return Profile(
             openipu_version=meta.openipu_version,
             created=meta.created,
@@ -90,7 +92,7 @@ class _Reader:
             options=options,
             ops=tuple(self._read_ops()),
             steps=steps,
-            variables=tuple(self._read_variables()),
+            variables=tuple(self._read_variables(system.target.tiles)),
             memory=tuple(self._read_memory(system.target.tiles, len(steps))),
             fit=self._read_fit(),
             timing=TimingRecord(*self._read_single("timing", rows.TimingRow)),
@@ -100,6 +102,7 @@ class _Reader:
             warnings=tuple(text for (text,) in self._select("text FROM warnings ORDER BY id", tuple[str])),
             pipeline=self._read_pipeline(),
             vertex_code_bytes=dict(self._select("name, code_bytes FROM vertex_types ORDER BY name", rows.NumberRow)),
+            tree=tuple(ProgramRecord(*row) for row in self._select("* FROM programs ORDER BY id", rows.ProgramRow)),
         )
 
     def _select(self, query: str, row: Any, *parameters: object) -> list[Any]:
@@ -130,7 +133,7 @@ class _Reader:
             reads, writes = (tuple(parse_json(text, list[Count], place)) for text in row[18:])
             yield _make(OpRecord, *row[:6], line, *row[7:17], plan, reads, writes)
 
-    def _read_steps(self) -> StepColumns:
+    def _read_steps(self, tile_count: int) -> StepColumns:
         found = self._select("* FROM steps ORDER BY id", rows.StepRow)
         columns: list[Any] = list(zip(*found, strict=True)) or [()] * 20
         _, kind, name, phase, cycles, tiles, moved_bytes, flops, op, *rest = columns
@@ -139,12 +142,26 @@ class _Reader:
         before, vertex, after = rest[:6], rest[6], rest[7:]
         numbers = [[np.array(column, dtype=np.int64) for column in part] for part in (before, after)]
         cycles_of_steps = np.array(cycles, dtype=np.float64)
-        return _make(StepColumns, kind, name, phase, cycles_of_steps, *whole, ops, *numbers[0], vertex, *numbers[1])
+        by_tile = {
+            step: _make(
+                StepTileRecord,
+                executions,
+                *(None if blob is None else unpack_series(blob, tile_count, self._origin) for blob in blobs),
+            )
+            for step, executions, *blobs in self._select("* FROM step_tiles ORDER BY step", rows.StepTilesRow)
+        }
+        ordered = (kind, name, phase, cycles_of_steps, *whole, ops, *numbers[0], vertex, *numbers[1])
+        return _make(StepColumns, *ordered, by_tile)
 
-    def _read_variables(self) -> Iterable[VariableRecord]:
+    def _read_variables(self, tile_count: int) -> Iterable[VariableRecord]:
+        own: dict[int, tuple[tuple[int, ...], ...]] = {}
+        for variable, count, *blobs in self._select("* FROM variable_tiles", rows.VariableTilesRow):
+            if count > tile_count:
+                raise self._origin.fail(f"is damaged: variable {variable} lies on {count} of {tile_count} tiles")
+            own[variable] = tuple(tuple(unpack_series(blob, count, self._origin).tolist()) for blob in blobs)
         for row in self._select("* FROM variables ORDER BY id", rows.VariableRow):
             shape = tuple(parse_json(row[3], list[Count], self._origin.within("table variables")))
-            yield _make(VariableRecord, *row[:3], shape, *row[4:9], bool(row[9]), *row[10:])
+            yield _make(VariableRecord, *row[:3], shape, *row[4:9], bool(row[9]), *row[10:], *own.get(row[0], ((), ())))
 
     def _read_memory(self, tiles: int, steps: int) -> Iterable[MemoryRecord]:
         for ipu, all_tiles, fullest in self._select("* FROM live_by_step ORDER BY ipu", rows.LiveRow):

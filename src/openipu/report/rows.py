@@ -32,6 +32,9 @@ VariableRow = tuple[
     Count, Count, Count, Count, Flag,  # first tile, tiles, bytes, grain, always live
     Whole, Whole, Reference, Count,  # first step, last step, op, ipu
 ]  # fmt: skip
+VariableTilesRow = tuple[Count, Count, bytes, bytes]  # variable, tiles, places, held bytes
+StepTilesRow = tuple[Count, Count, bytes, bytes | None, bytes | None]  # step, executions, cycles, busy, vertices
+ProgramRow = tuple[Count, Text, Text, Index, Count, Index, Count]  # index, type, name, parent, count, first step, steps
 LiveRow = tuple[Count, bytes, bytes]
 TileRow = tuple[Count, Count, Whole]
 CategoryRow = tuple[Text, bytes]

@@ -14,7 +14,7 @@ from openipu.files.origin import Origin
 from openipu.files.series import inflate
 from openipu.report.profile import Integers
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 APPLICATION_ID = 0x4F495055  # "OIPU", in the header of the file: tells ours from other SQLite files
 FILE_NAME = "profile.pop"
 
@@ -51,6 +51,18 @@ CREATE TABLE variables (
     first_tile INTEGER NOT NULL, tiles INTEGER NOT NULL, total_bytes INTEGER NOT NULL, grain_bytes INTEGER NOT NULL,
     always_live INTEGER NOT NULL, first_step INTEGER NOT NULL, last_step INTEGER NOT NULL,
     op INTEGER REFERENCES ops (id), ipu INTEGER NOT NULL
+);
+CREATE TABLE variable_tiles (
+    variable INTEGER PRIMARY KEY REFERENCES variables (id), count INTEGER NOT NULL, places BLOB NOT NULL,
+    held_bytes BLOB NOT NULL
+);
+CREATE TABLE step_tiles (
+    step INTEGER PRIMARY KEY REFERENCES steps (id), executions INTEGER NOT NULL, cycles BLOB NOT NULL,
+    busy_cycles BLOB, vertices BLOB
+);
+CREATE TABLE programs (
+    id INTEGER PRIMARY KEY, type TEXT NOT NULL, name TEXT NOT NULL, parent INTEGER NOT NULL, count INTEGER NOT NULL,
+    first_step INTEGER NOT NULL, steps INTEGER NOT NULL
 );
 CREATE TABLE memory_by_tile (
     ipu INTEGER NOT NULL, tile INTEGER NOT NULL, always_live_bytes INTEGER NOT NULL,

@@ -12,6 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from openipu.files.documents import dump_json
 from openipu.machine import System, Target
 from openipu.report.atomic import write_aside
@@ -53,6 +55,9 @@ def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
         _insert(connection, "ops", _list_ops(profile, lines))
         _insert(connection, "steps", _list_steps(profile))
         _insert(connection, "variables", _list_variables(profile))
+        _insert(connection, "variable_tiles", _list_variable_tiles(profile))
+        _insert(connection, "step_tiles", _list_step_tiles(profile))
+        _insert(connection, "programs", (_fields(program) for program in profile.tree))
         _write_memory(connection, profile)
         fit = profile.fit
         _insert(connection, "fit", [tuple(value for value in _fields(fit) if not isinstance(value, tuple))])
@@ -142,8 +147,21 @@ def _list_steps(profile: Profile) -> Iterator[tuple[Any, ...]]:
 
 def _list_variables(profile: Profile) -> Iterator[tuple[Any, ...]]:
     for variable in profile.variables:
-        fields = _fields(variable)
+        fields = _fields(variable)[:-2]
         yield (*fields[:3], dump_json(list(variable.shape)), *fields[4:])
+
+
+def _list_variable_tiles(profile: Profile) -> Iterator[tuple[Any, ...]]:
+    for variable in profile.variables:
+        if variable.places:
+            places, held = (pack_series(np.array(values)) for values in (variable.places, variable.held))
+            yield variable.index, len(variable.places), places, held
+
+
+def _list_step_tiles(profile: Profile) -> Iterator[tuple[Any, ...]]:
+    for step, tiles in profile.steps.by_tile.items():
+        parts = (tiles.cycles, tiles.busy_cycles, tiles.vertices)
+        yield step, tiles.executions, *(None if part is None else pack_series(part) for part in parts)
 
 
 def _write_memory(connection: sqlite3.Connection, profile: Profile) -> None:

@@ -3,6 +3,7 @@
 from openipu.run.batching import split_micro_batch
 from openipu.run.executable import Executable, MicroBatchTimes, RunResult
 from openipu.run.memory.written_buffers import list_parting_statistics
+from openipu.run.passes.loss_scale import tracks_gradients
 from openipu.run.passes.simplify import PASSES
 from openipu.run.taps import list_tensors
 
@@ -14,4 +15,5 @@ __all__ = [
     "list_parting_statistics",
     "list_tensors",
     "split_micro_batch",
+    "tracks_gradients",
 ]

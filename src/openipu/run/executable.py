@@ -31,7 +31,7 @@ from openipu.run.outputs import OutputCollector, check_choices, combine_micro_ba
 from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.random_stream import RandomStream
 from openipu.run.repeatable import Repeatable
-from openipu.run.taps import UPDATED, TapCollector
+from openipu.run.taps import STATE, UPDATED, TapCollector
 from openipu.run.update.rounded_rules import rounds_update
 from openipu.trace import WAIT, span
 
@@ -223,6 +223,8 @@ class Executable:
                 changed.setdefault(leaf, []).append(values[index])
             for index, tensor in results.tapped:
                 taps.add(tensor, values[index], iteration, step, replica)
+            if options.gradient_accumulation > 1:  # an update comes after the last micro-batch, and is not yet seen
+                self._tap_state(taps, iteration, step, replica)
             outputs = [values[index] for index in results.output_positions]
             stored = collector.take(position, fold, outputs)
             times.extend(MicroBatchTimes(asked, ready, done, clock(), kept) for kept in stored)
@@ -235,6 +237,9 @@ class Executable:
                 for history in histories.values():
                     history.keep()
                 self._tap_updates(taps, last_iteration)
+                if options.gradient_accumulation == 1:
+                    for number in range(options.replicas):
+                        self._tap_state(taps, last_iteration, 0, number)
         joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
 
@@ -302,6 +307,11 @@ class Executable:
             for replica in range(self.options.replicas):
                 value = self._lanes[replica].memory.parameters[name].clone()
                 taps.add(UPDATED + name, value, iteration, self.options.gradient_accumulation - 1, replica)
+
+    def _tap_state(self, taps: TapCollector, iteration: int, step: int, replica: int) -> None:
+        for name in taps.states:
+            value = self._lanes[replica].memory.state[name.removeprefix(STATE)].clone()
+            taps.add(name, value, iteration, step, replica)
 
     def _list_arguments(
         self,

@@ -5,7 +5,7 @@ tap, put together from micro-batches by the tap's own output mode.
 
 Names: a parameter's or buffer's own; `input`, `input/1`, …; `loss`; `Gradient___<parameter>`;
 `UpdatedVar___<parameter>`; for results of operators `<module path>/<operator>:<index>`, with `grad/` in front where
-they belong to the backward pass.
+they belong to the backward pass. Optimizer state can be tapped as `State___<slot>:<parameter>`, too.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from openipu.run.outputs import combine_micro_batches, is_kept
 
 GRADIENT = "Gradient___"
 UPDATED = "UpdatedVar___"
+STATE = "State___"
 
 
 def list_tensors(program: Program) -> dict[str, str]:
@@ -75,7 +76,7 @@ def add_taps(draft: Draft, program: Program, taps: Sequence[Tap]) -> None:
     """Let a draft of `micro` also return the tapped tensors, before any pass removes them."""
     if not taps:
         return
-    known = list_tensors(program)
+    known = list_tensors(program) | {STATE + slot.key: "" for slot in program.state_slots}
     nodes, outputs = draft.results, list(draft.outputs)
     by_name = {node.name: node for node in draft.graph.nodes}
     for tensor in dict.fromkeys(tap.tensor for tap in taps):
@@ -98,6 +99,7 @@ class TapCollector:
     def __init__(self, options: RunOptions) -> None:
         self._options = options
         self._kept: dict[str, list[torch.Tensor]] = {tap.name: [] for tap in options.taps}
+        self.states = tuple({tap.tensor for tap in options.taps if tap.tensor.startswith(STATE)})
         self._updated = {tap.tensor.removeprefix(UPDATED) for tap in options.taps if tap.tensor.startswith(UPDATED)}
 
     @property

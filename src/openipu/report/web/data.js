@@ -26,7 +26,7 @@ async function readData(text) {
     fullestByStep: open(entry.fullestByStep),
     categories: Object.fromEntries(Object.entries(entry.categories).map(([name, place]) => [name, open(place)])),
   }));
-  return new ProfileData(head.summary, head.executions, tables, memory);
+  return new ProfileData(head.summary, head.executions, tables, memory, head.tree);
 }
 
 class Table {
@@ -44,7 +44,9 @@ class Table {
 }
 
 class ProfileData {
-  constructor(summary, executions, tables, memory) {
+  constructor(summary, executions, tables, memory, tree) {
+    this.tree = tree; // of a program that was built by hand; empty for others
+    this.held = tables.held;
     this.summary = summary;
     this.executions = executions;
     this.ops = tables.ops;
@@ -98,12 +100,27 @@ class ProfileData {
   // The same arithmetic as TileMapping: whole grains, spread evenly over consecutive tiles.
   bytesOnTile(variable, tile) {
     const table = this.variables;
+    if (table.own_first[variable] >= 0) return this.ownBytes(variable).get(tile) ?? 0;
     const tiles = table.tiles[variable];
     const place = (((tile - table.first_tile[variable]) % this.tiles) + this.tiles) % this.tiles;
     if (place >= tiles || !table.total_bytes[variable]) return 0;
     const grain = table.grain_bytes[variable];
     const grains = Math.ceil(table.total_bytes[variable] / grain);
     return (Math.floor(((place + 1) * grains) / tiles) - Math.floor((place * grains) / tiles)) * grain;
+  }
+
+  // Where a program mapped its tensors itself: the tiles that hold any of a variable, and how much.
+  ownBytes(variable) {
+    this.own ??= new Map();
+    if (!this.own.has(variable)) {
+      const first = this.variables.own_first[variable];
+      const held = new Map();
+      for (let place = first; place < first + this.variables.own_count[variable]; place++) {
+        held.set(this.held.place[place], this.held.bytes[place]);
+      }
+      this.own.set(variable, held);
+    }
+    return this.own.get(variable);
   }
 
   isLive(variable, step) {

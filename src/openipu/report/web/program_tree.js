@@ -5,6 +5,7 @@ const STEP_TYPES = { compute: "OnTileExecute", exchange: "DoExchange", sync: "Sy
 // Nodes have: type, label, name, steps (numbers, in order), times (a repeat's count), op, step, way (from the root).
 function buildProgramTree(data) {
   const { steps, summary } = data;
+  if (data.tree.length) return buildOwnTree(data);
   const parts = { before: [], micro: [], update: [], after: [] };
   for (let step = 0; step < steps.length; step++) {
     if (steps.per_call[step]) parts[parts.micro.length ? "after" : "before"].push(step);
@@ -20,6 +21,25 @@ function buildProgramTree(data) {
   const aside = (label, own) => (own.length ? [sequence(label, own)] : []);
   const roots = [...aside("once, before", parts.before), ...(iterations > 1 ? [loop] : body), ...aside("once, after", parts.after)];
   return { label: summary.name, name: summary.name, type: "Sequence", steps: Array.from({ length: steps.length }, (_, step) => step), times: 1, hasChildren: steps.length > 0, children: () => roots };
+}
+
+// The tree of a program that was built by hand: rows of [type, name, parent, count, first step, steps], parents first.
+function buildOwnTree(data) {
+  const nodes = data.tree.map(([type, name, , times, first, length]) => ({ type, label: times > 1 ? `${name || type}, ${formatWhole(times)} times` : name || type, name, times, steps: Array.from({ length }, (_, place) => first + place), inside: [] }));
+  for (let place = nodes.length - 1; place >= 0; place--) {
+    const parent = nodes[data.tree[place][2]];
+    if (!parent) continue;
+    parent.inside.unshift(nodes[place]);
+    parent.steps = [...nodes[place].steps, ...parent.steps].sort((a, b) => a - b);
+  }
+  for (const node of nodes) {
+    node.hasChildren = node.steps.length > 0;
+    if (node.inside.length) node.children = () => node.inside.filter((child) => child.steps.length);
+    else node.children = () => splitByModule(data, node.steps, 9);
+  }
+  const tops = nodes.filter((node, place) => data.tree[place][2] < 0 && node.steps.length);
+  const name = data.summary.name;
+  return { label: name, name, type: "Sequence", steps: Array.from({ length: data.steps.length }, (_, step) => step), times: 1, hasChildren: true, children: () => tops };
 }
 
 function splitByPhase(data, own) {

@@ -109,6 +109,7 @@ function makeProgramDetails(data, node, programs) {
     ["Different programs", node.step === undefined ? formatWhole(own.size) : null],
     ["Program", node.step === undefined || !shared ? null : `${formatWhole(steps.program[node.step])}, run by ${countOf(shared.length, "step")}`],
     ["Tiles", node.step === undefined ? null : `${formatWhole(steps.tiles[node.step])} from tile ${formatWhole(steps.first_tile[node.step])}`],
+    ["Balance of tiles", node.step === undefined || data.steps.balance[node.step] < 0 ? null : `${formatWhole(data.steps.balance[node.step] * 100)} %`],
     ["Vertex", node.step === undefined || !steps.text("vertex", node.step) ? null : `${steps.text("vertex", node.step)}, ${formatWhole(steps.vertices_per_tile[node.step])} a tile`],
     ["Moved", sumSteps(data, node.steps, "moved_bytes") ? formatBytes(sumSteps(data, node.steps, "moved_bytes")) : null],
     ["FLOPs", sumSteps(data, node.steps, "flops") ? formatWhole(sumSteps(data, node.steps, "flops")) : null],

@@ -17,19 +17,10 @@ import torch
 
 from openipu.graph.mapped.codelets import Array
 from openipu.graph.mapped.elements import ElementType
+from openipu.graph.mapped.formats import FORMATS, WIDENED
 from openipu.graph.mapped.program import LibraryCall, LibraryOp, Value
 from openipu.run.mapped.memory import Memory, Port
 from openipu.run.mapped.random import KERNELS, make_generator
-
-_WIDENED: Mapping[str, torch.dtype] = {"uint16": torch.int32, "uint32": torch.int64, "uint64": torch.int64}
-_FORMATS: Mapping[str, torch.dtype] = {
-    name: getattr(torch, name) for name in ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32")
-}
-
-
-def choose_format(element: ElementType) -> torch.dtype:
-    """The number format in which PyTorch calculates with elements of this type."""
-    return _WIDENED.get(element.format) or _FORMATS[element.format]
 
 
 @cache
@@ -74,13 +65,13 @@ def _choose_function(call: LibraryCall) -> Callable[..., Any]:
 
     def run(seed: torch.Tensor | None, modifier: int, shape: list[int], format_: str, *numbers: Any) -> Any:
         generator = make_generator(seed, modifier, call.place, next(executions))
-        return draw(generator, shape, _FORMATS[format_], *numbers)
+        return draw(generator, shape, FORMATS[format_], *numbers)
 
     return run
 
 
 def _make_reader(port: Port, element: ElementType) -> Callable[[], torch.Tensor]:
-    widened = _WIDENED.get(element.format)
+    widened = WIDENED.get(element.format)
     if widened is None and port.direct:
         array = port.get() if type(port) is Port else None
         if array is not None and all(stride >= 0 for stride in array.strides):

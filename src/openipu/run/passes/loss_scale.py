@@ -8,7 +8,7 @@ counted. If more than a small share of them come near the largest half number, t
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import fx
@@ -27,7 +27,7 @@ from openipu.graph import (
 from openipu.numerics import FLOAT16
 from openipu.ops import Trait, has_trait
 from openipu.run.drafts.aliasing import find_viewed
-from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.draft import Draft, list_results
 from openipu.run.instances import InstanceGroup
 from openipu.run.passes.seeded_random import set_value
 
@@ -43,8 +43,7 @@ class LossScale:
     """The factor, and the counts of the current update."""
 
     def __init__(self, program: Program, control: LossScaleControl) -> None:
-        placeholders = {entry.node for entry in program.micro.inputs_of(InputKind.HYPER)}
-        tracked = list(_find_tracked(program.micro.module.graph, placeholders, control.tracking))
+        tracked = _list_tracked(program, control)
         if not tracked:
             raise OptionError(
                 f"Automatic loss scaling looks at half gradients, and {program.name} has none. Convert the model, or a "
@@ -99,12 +98,22 @@ class LossScale:
         return True
 
 
+def tracks_gradients(program: Program, control: LossScaleControl) -> bool:
+    """Whether a program has any half gradients for a loss scale to follow."""
+    return bool(_list_tracked(program, control))
+
+
+def _list_tracked(program: Program, control: LossScaleControl) -> list[fx.Node]:
+    placeholders = {entry.node for entry in program.micro.inputs_of(InputKind.HYPER)}
+    return list(_find_tracked(program.micro.module.graph, program.micro.outputs, placeholders, control))
+
+
 def add_statistics(draft: Draft, control: LossScaleControl) -> None:
     """Let a draft that is not yet simplified also return how many half gradients are small."""
     graph = draft.graph
     hyper = {entry.node for entry in draft.inputs if entry.kind is InputKind.HYPER}
     counts = []
-    for node in list(_find_tracked(graph, hyper, control.tracking)):
+    for node in list(_find_tracked(graph, draft.outputs, hyper, control)):
         with graph.inserting_after(node):
             size = graph.call_function(aten.abs.default, (node,))
         set_value(size, node.meta)
@@ -125,8 +134,16 @@ def add_statistics(draft: Draft, control: LossScaleControl) -> None:
     draft.replace_results([*draft.results, total], [*draft.outputs, entry])
 
 
-def _find_tracked(graph: fx.Graph, hyper: set[str], tracking: GradientTracking) -> Iterable[fx.Node]:
-    """Half results of the backward pass that are no views, and no part of the loss scale itself."""
+def _find_tracked(
+    graph: fx.Graph, outputs: Sequence[GraphOutput], hyper: set[str], control: LossScaleControl
+) -> Iterable[fx.Node]:
+    """Half results of the backward pass that are no views, and no part of the loss scale itself; or half outputs."""
+    if control.tracking is GradientTracking.OUTPUTS:
+        for node, entry in zip(list_results(graph), outputs, strict=True):
+            wanted = entry.kind is OutputKind.OUTPUT and entry.index in control.outputs
+            if wanted and entry.dtype is torch.float16:
+                yield node
+        return
     for node in graph.nodes:
         value = node.meta.get("val")
         if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.dtype is not torch.float16:
@@ -135,7 +152,7 @@ def _find_tracked(graph: fx.Graph, hyper: set[str], tracking: GradientTracking) 
             continue
         if any(source.name in hyper for source in node.all_input_nodes):
             continue
-        if tracking is GradientTracking.ALL or _names_product(node):
+        if control.tracking is GradientTracking.ALL or _names_product(node):
             yield node
 
 

@@ -1,0 +1,1 @@
+"""Plans of programs whose tensors and vertices a user placed on tiles."""

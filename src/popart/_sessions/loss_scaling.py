@@ -1,0 +1,64 @@
+"""Automatic loss scaling: what PopART refuses about it, and which gradients are looked at.
+
+In: session options, an optimizer, a captured model. Out: a `LossScaleControl`, or popart_exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openipu.graph import GradientTracking, LossScaleControl, Program
+from openipu.run import tracks_gradients
+from popart._exceptions import popart_exception
+from popart._options import SessionOptions
+from popart._session import GradientTensorTrackingMethod
+from popart.optimizers import Optimizer
+
+WORDS = "[AutomaticLossScale transform]"
+_TRACKING = {
+    GradientTensorTrackingMethod.AllNonViewChangingGradientTensors: GradientTracking.ALL,
+    GradientTensorTrackingMethod.ConvAndMatmulGradients: GradientTracking.PRODUCTS,
+    GradientTensorTrackingMethod.GradientsOfUserSpecifiedTensors: GradientTracking.OUTPUTS,
+}
+
+
+def check_scaling(options: SessionOptions, optimizer: Optimizer | None) -> None:
+    """Refuse sessions that cannot scale their loss. `optimizer`: None where nothing is trained."""
+    if not options.automaticLossScalingSettings.enabled:
+        return
+    if optimizer is None:
+        raise popart_exception(f"{WORDS} Only compatible when doing training")
+    if optimizer.loss_scaling.isConst():
+        raise popart_exception(f"{WORDS} The optimizer must have non-const loss scaling")
+    if options.enablePipelining and not options.enableGradientAccumulation:
+        raise popart_exception(
+            f"{WORDS} Automatic loss scaling is not currently supported when the 'enablePipelining' SessionOption is "
+            "set to 'true', but the 'enableGradientAccumulation' SessionOption is set to 'false'"
+        )
+
+
+def list_tracked(options: SessionOptions) -> list[str]:
+    """Tensors whose gradients the user wants to be looked at."""
+    settings = options.automaticLossScalingSettings
+    chosen = settings.gradientTensorTrackingMethod is GradientTensorTrackingMethod.GradientsOfUserSpecifiedTensors
+    return list(settings.toTrackTensors) if settings.enabled and chosen else []
+
+
+def read_control(options: SessionOptions, leaves: Sequence[int]) -> LossScaleControl | None:
+    """How the loss scale follows the gradients. `leaves`: outputs with gradients of chosen tensors."""
+    given = options.automaticLossScalingSettings
+    if not given.enabled:
+        return None
+    return LossScaleControl(
+        bin_edge=given.binEdgeLocation,
+        threshold=given.thresholdUpperCountProportion,
+        update_period=given.updatePeriod,
+        tracking=_TRACKING[given.gradientTensorTrackingMethod],
+        outputs=tuple(leaves),
+    )
+
+
+def check_tracked(program: Program, control: LossScaleControl | None) -> None:
+    """Refuse programs without half gradients."""
+    if control is not None and not tracks_gradients(program, control):
+        raise popart_exception(f"{WORDS} No tracked gradient tensors of type fp16 were found.")

@@ -11,6 +11,7 @@ import argparse
 from typing import Any
 
 import numpy as np
+
 import openipu_paddle  # noqa: F401 (puts IPUs into Paddle)
 import paddle
 from paddle import nn, static

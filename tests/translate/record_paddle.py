@@ -22,7 +22,6 @@ from paddle import static
 sys.path.insert(0, str(Path(__file__).parent))
 from paddle_cases import CASES, Case
 
-
 MODEL = Path(__file__).parents[1] / "data" / "paddle" / "small"
 
 

@@ -77,6 +77,14 @@ class Run:
     microseconds: Microseconds
 
 
+class TotalCycles(int):
+    """A number of cycles, which scripts read as it is or as its `total`."""
+
+    @property
+    def total(self) -> int:
+        return int(self)
+
+
 class Execution:
     """The modelled execution of one call."""
 
@@ -94,9 +102,9 @@ class Execution:
         return [Run(self._profile.name, self.steps, Microseconds(0.0, timing.call_cycles / timing.clock_hz * 1e6))]
 
     @property
-    def totalCycles(self) -> int:
+    def totalCycles(self) -> TotalCycles:
         """Cycles of one call, with all micro-batches and updates."""
-        return round(self._profile.timing.call_cycles)
+        return TotalCycles(round(self._profile.timing.call_cycles))
 
     def _make_step(self, index: int) -> ExecutionStep:
         return ExecutionStep(

@@ -18,7 +18,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 print("went on", flush=True)
 """
-LONG = 120  # seconds, after which a test has hung
+LONG = 1800  # seconds, after which a test has hung
 
 
 @pytest.fixture

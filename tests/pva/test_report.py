@@ -80,6 +80,7 @@ def test_steps_last_as_long_as_the_plan_says(report):
     cycles = sum(step.ipus[0].cycles for step in report.execution.steps)
     assert cycles == pytest.approx(profile.steps.cycles.sum(), abs=len(profile.steps))
     assert report.execution.totalCycles == round(profile.timing.call_cycles)
+    assert report.execution.totalCycles.total == round(profile.timing.call_cycles)
     (run,) = report.execution.runs
     assert run.microseconds.end == pytest.approx(profile.timing.call_cycles / profile.timing.clock_hz * 1e6)
 

@@ -2,7 +2,7 @@
 
 PIPELINE: a stage keeps what enters it and what the user marked as checkpoint, except the last stage, whose backward
 follows at once and which keeps all. ALL keeps only checkpoints, STANDARD also results of matrix products and
-convolutions, NORM_ONLY makes only norms again.
+convolutions, NORM_ONLY makes only norms again. What the user marked as recomputed is made again in any of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from openipu.ops import Trait, has_trait
 from openipu.plan.stages import merge_stages
 
 CHECKPOINT = "checkpoint"  # key of Note.attributes
+RECOMPUTED = "recomputed"  # the same
 _KEPT_BY_STANDARD = Trait.MATMUL_OR_CONVOLUTION | Trait.RECURRENT
 
 
@@ -39,9 +40,11 @@ class RecomputePolicy:
     def is_kept(self, node: fx.Node) -> bool:
         """A forward node whose value backward can read as it is."""
         note = note_of(node)
-        if self.mode is Recompute.NONE or note.phase is not Phase.FORWARD or node.op != "call_function":
+        if note.phase is not Phase.FORWARD or node.op != "call_function":
             return True
-        if note.attributes.get(CHECKPOINT):
+        if note.attributes.get(RECOMPUTED):
+            return False
+        if self.mode is Recompute.NONE or note.attributes.get(CHECKPOINT):
             return True
         if self.mode is Recompute.PIPELINE:
             return self.find_stage(node) == self.last_stage

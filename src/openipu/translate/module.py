@@ -55,6 +55,7 @@ class ForeignModule(nn.Module):
         self.goal = goal or Goal()
         held = self.goal.frozen | set(self.goal.written) | find_written_names(graph, table)
         self.input_names = tuple(name for name in graph.inputs if name not in (constants or {}))
+        self._openipu_input_names = self.input_names  # for capture
         self.replicas = replicas
         static = find_static_names(graph, table)
         self._fixed: dict[str, torch.Tensor] = dict(constants or {})

@@ -157,6 +157,13 @@ class Session:
             self._weights_loaded = True
         compiled.executable.random_state = torch.Generator().manual_seed(self._seed).get_state()
 
+    def __openipu_compiled__(self) -> Compiled:
+        """What `openipu.export_program` writes: the program, with weights as the device has them."""
+        compiled = self._require("weightsFromHost")
+        if not self._weights_loaded:
+            self.weightsFromHost()
+        return compiled
+
     def _require(self, what: str) -> Compiled:
         if self._compiled is None:
             raise popart_exception(f"Session::prepareDevice must be called before Session::{what}.")

@@ -19,6 +19,8 @@ from openipu.capture.record.formats import find_device_dtype
 from openipu.capture.record.torch_private import unwrap_compiled
 from openipu.errors import CaptureError
 
+INPUT_NAMES = "_openipu_input_names"  # attribute of a foreign graph's module: what the graph calls its inputs
+
 
 @dataclass(frozen=True, eq=False)
 class InputTwin:
@@ -65,6 +67,9 @@ def make_argument_twins(
 
 def _name_positions(function: Callable[..., Any], count: int) -> list[str]:
     """What forward calls its positional arguments."""
+    own = getattr(function, INPUT_NAMES, ())
+    if len(own) == count:
+        return list(own)
     unnamed = [f"input_{index}" for index in range(count)]
     names = []
     for parameter in _list_parameters(function):

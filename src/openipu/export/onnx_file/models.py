@@ -7,16 +7,18 @@ inputs of theirs with initial values, so a caller feeds back what came out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
+from torch import fx
 
 from openipu import __version__
 from openipu.export.onnx_file.lowering import Lowering
 from openipu.export.onnx_file.writer import IR_VERSION, OPSET, GraphWriter, Value
 from openipu.export.snapshot import Snapshot
-from openipu.graph import Graph, GraphInput, GraphOutput, InputKind, OutputKind
+from openipu.export.trees import find_keys
+from openipu.graph import Graph, GraphInput, GraphOutput, InputKind, OutputKind, OutputTree
 
 if TYPE_CHECKING:
     import onnx
@@ -57,19 +59,14 @@ def _build(snapshot: Snapshot, graph: Graph, *, trained: bool) -> OnnxGraph:
     writer = GraphWriter()
     wished = {entry.node: _FED.get(entry.kind, "") + entry.name for entry in graph.inputs}
     names = {entry.node: writer.claim(wished[entry.node] or entry.node) for entry in graph.inputs}
-    for entry in graph.outputs:
-        writer.claim(_name_output(entry))
+    results: Any = graph.module.graph.output_node().args[0]
+    wanted = _choose_outputs(snapshot, graph, results)
+    places = {position: writer.claim(name) for position, name in wanted.items()}
     values = {entry.node: Value(names[entry.node], entry.shape, entry.dtype) for entry in graph.inputs}
     held = {values[entry.node].name: snapshot.find_value(entry) for entry in graph.inputs if entry.kind not in _FED}
-    results: Any = graph.module.graph.output_node().args[0]
     found = Lowering(writer).lower(graph.module.graph, values, list(results))
-    outputs, described = [], {}
-    for value, entry in zip(found, graph.outputs, strict=True):
-        name = _name_output(entry)
-        if name in described:  # the loss is often an output as well
-            continue
-        described[name] = entry
-        outputs.append(_rename(writer, value, name, entry.dtype))
+    described = {name: graph.outputs[position] for position, name in places.items()}
+    outputs = [_rename(writer, found[position], name) for position, name in places.items()]
     fed = [entry for entry in graph.inputs if entry.kind in _FED]
     open_inputs = [values[entry.node] for entry in (graph.inputs if trained else fed) if entry.kind is not _CONSTANT]
     proto = writer.build(snapshot.program.name or "program", open_inputs, outputs, held)
@@ -86,14 +83,30 @@ def _build(snapshot: Snapshot, graph: Graph, *, trained: bool) -> OnnxGraph:
 _CONSTANT = InputKind.CONSTANT
 
 
-def _name_output(entry: GraphOutput) -> str:
-    return f"{_PREFIXES[entry.kind]}{entry.name}"
+def _choose_outputs(snapshot: Snapshot, graph: Graph, results: Sequence[fx.Node]) -> dict[int, str]:
+    """Which results are returned, and as what. A loss that is an output of the name is returned once."""
+    keys = _list_keys(snapshot.program.output_tree)
+    chosen: dict[int, str] = {}
+    for position, entry in enumerate(graph.outputs):
+        known = entry.kind is OutputKind.OUTPUT and entry.index in keys
+        name = keys[entry.index] if known else f"{_PREFIXES[entry.kind]}{entry.name}"
+        if not any(other == name and results[place] is results[position] for place, other in chosen.items()):
+            chosen[position] = name
+    return chosen
 
 
-def _rename(writer: GraphWriter, value: Value, name: str, dtype: torch.dtype) -> Value:
+def _list_keys(tree: OutputTree) -> dict[int, str]:
+    """What forward called its results, where it returned a dict, or something like it, of tensors."""
+    keys = find_keys(tree.spec)
+    if keys is None or not all(child.is_leaf() for child in tree.spec.children()):
+        return {}
+    return {index: str(key) for index, key in enumerate(keys)}
+
+
+def _rename(writer: GraphWriter, value: Value, name: str) -> Value:
     """A result under its own name; it may be an input, or stand for two results."""
     from onnx import helper
 
     node = helper.make_node("Identity", [value.name], [name])
     writer.nodes.append(node)
-    return Value(name, value.shape, dtype)
+    return Value(name, value.shape, value.dtype)

@@ -20,6 +20,7 @@ from openipu.export.torch_file.expressions import write_value
 from openipu.export.torch_file.functions import write_graph
 from openipu.export.torch_file.kernels import write_kernels
 from openipu.export.torch_file.naming import Identifiers, choose_paths
+from openipu.export.trees import find_keys
 from openipu.graph import Graph, GraphInput, InputKind, OutputKind, OutputTree
 
 _HEAD = '''\
@@ -248,22 +249,13 @@ def _write_spec(spec: pytree.TreeSpec, leaves: Any) -> str:
     if spec.is_leaf():
         return str(next(leaves))
     parts = [_write_spec(child, leaves) for child in spec.children()]
-    kind, keys = spec.type, _find_keys(spec)
+    kind, keys = spec.type, find_keys(spec)
     if keys is not None:
         return "{" + ", ".join(f"{key!r}: {part}" for key, part in zip(keys, parts, strict=True)) + "}"
     inner = ", ".join(parts)
     if kind is list:
         return f"[{inner}]"
     return f"({inner},)" if len(parts) == 1 else f"({inner})"
-
-
-def _find_keys(spec: pytree.TreeSpec) -> list[Any] | None:
-    context: Any = spec.context
-    while isinstance(context, tuple | list) and len(context) == 2 and isinstance(context[0], type):
-        context = context[1]
-    keys = list(context) if isinstance(context, list | tuple) else None
-    matches = keys is not None and len(keys) == spec.num_children and all(isinstance(key, str | int) for key in keys)
-    return keys if matches and spec.type is not tuple and spec.type is not list else None
 
 
 def _write_host_leaf(value: Any) -> str:

@@ -26,6 +26,7 @@ DEEPEST_GRAPH = 24
 MOST_NODES = 2_000_000
 LARGEST_TENSOR = 1 << 40  # elements
 _STANDARD = ("", "ai.onnx")
+_MARKS = {1: "checkpoint", 2: "recomputed"}  # numbers of PopART's RecomputeType -> keys of Note.attributes
 
 ReadNode = Callable[[ForeignNode], ForeignNode]
 
@@ -140,7 +141,8 @@ class _Reader:
         attributes = {_text(entry.name): self._read_attribute(entry, name) for entry in proto.attribute}
         version = self.opsets.get(domain, 1)
         return ForeignNode(
-            op, inputs, outputs, attributes, domain, version, name, number, scope, read_place(attributes)
+            *(op, inputs, outputs, attributes, domain, version, name, number, scope),
+            *(read_place(attributes), read_marks(attributes)),
         )
 
     def _read_bodies(self, node: ForeignNode, proto: Any, depth: int, names: frozenset[str]) -> ForeignNode:
@@ -250,6 +252,12 @@ def read_place(attributes: Mapping[str, Any]) -> Place:
     """Where PopART's builder says that a node is to run."""
     found = [attributes.get(name) for name in ("__ipu_number", "__pipeline_stage", "__execution_phase")]
     return Place(*(number if isinstance(number, int) and number >= 0 else None for number in found))
+
+
+def read_marks(attributes: Mapping[str, Any]) -> dict[str, bool]:
+    """Whether PopART's builder says that a node's results are kept for backward, or made again."""
+    value = attributes.get("__recompute_output_in_backward_pass")
+    return {_MARKS[value]: True} if isinstance(value, int) and value in _MARKS else {}
 
 
 def _says_type(proto: Any) -> bool:

@@ -34,6 +34,7 @@ class PaddleModule(nn.Module):
         self.graph = graph
         self.loss = loss
         self.input_names = tuple(graph.inputs)
+        self._openipu_input_names = self.input_names  # for capture
         self._fixed = dict(constants or {})
         written = {name for node in graph.nodes for name in node.outputs}
         self.written = tuple(name for name in weights if name in written)

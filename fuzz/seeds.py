@@ -218,7 +218,7 @@ def write_paddle_weights(directory: Path) -> None:
 
 
 def write_onnx_models(directory: Path) -> None:
-    """A convolution with shapes that are computed, a loop, and a model whose weights lie beside it."""
+    """A convolution with shapes that are computed, a loop, a branch with ops of PopART's, weights beside a model."""
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -231,7 +231,8 @@ def write_onnx_models(directory: Path) -> None:
             [helper.make_empty_tensor_value_info("y")],
             [numpy_helper.from_array(value, key) for key, value in weights.items()],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        sets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.graphcore", 1)]
+        model = helper.make_model(graph, opset_imports=sets)
         onnx.save(model, directory / f"{name}.bin", **settings)
 
     kernel = np.linspace(-1, 1, 54, dtype=np.float32).reshape(2, 3, 3, 3)
@@ -256,6 +257,19 @@ def write_onnx_models(directory: Path) -> None:
         [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_empty_tensor_value_info("next")],
     )
     save("loop", [helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)], [4], {"count": np.array(3)})
+    sides = [
+        helper.make_graph([helper.make_node(op, ["g"], [op])], op, [], [helper.make_empty_tensor_value_info(op)])
+        for op in ("Abs", "Neg")
+    ]
+    popart = [
+        helper.make_node("Gelu", ["x"], ["g"], domain="ai.graphcore"),
+        helper.make_node("ReduceSum", ["g"], ["total"], keepdims=0),
+        helper.make_node("Cast", ["total"], ["which"], to=TensorProto.BOOL),
+        helper.make_node("If", ["which"], ["b"], then_branch=sides[0], else_branch=sides[1]),
+        helper.make_node("Subsample", ["b"], ["s"], domain="ai.graphcore", strides=[2, 1]),
+        helper.make_node("L1", ["s"], ["y"], domain="ai.graphcore", reduction="Mean", **{"lambda": 0.1}),
+    ]
+    save("popart", popart, [4, 3], {})
     product = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     beside = {"save_as_external_data": True, "location": "weights.data", "size_threshold": 0}
     save("beside", product, [2, 64], {"w": np.zeros((64, 8), np.float32)}, **beside)

@@ -25,7 +25,7 @@ from openipu.graph.mapped.elements import (
 from openipu.graph.mapped.elements import ElementType as Type
 from poplar import program
 from poplar._codelets import MultiVertex, Scalar, SupervisorVertex, Vertex
-from poplar._engine import Engine, Executable, compileGraph
+from poplar._engine import Engine, compileGraph
 from poplar._errors import (
     application_runtime_error,
     control_program_error,
@@ -59,6 +59,7 @@ from poplar._errors import (
     unknown_field,
     unknown_vertex_type,
 )
+from poplar._executable import Executable
 from poplar._fields import InOut, Input, Output, Vector, VectorList
 from poplar._graph import Graph, VariableMappingMethod
 from poplar._streams import (

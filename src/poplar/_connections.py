@@ -70,6 +70,28 @@ def connect_field(
         column.simple.extend((vertex, value._offset, 1, 1))
 
 
+def connect_quickly(graph: Graph, table: VertexTable, vertex: int, one: Registered, name: str, value: Any) -> bool:
+    """The common case, without a detour: a strided tensor that fits its field. False: look closer."""
+    known = one.quick.get(name)
+    if known is None or type(value) is not Tensor or value._addresses is not None:
+        return False
+    element, rank, written = known
+    shape = value._shape
+    if value._type is not element or len(shape) != rank or (rank and not shape[0]):
+        return False
+    if written and graph._store.find(element.bytes, value._offset).value is not None:
+        return False
+    key = (one.number, name)
+    column = table.columns.get(key)
+    if column is None:
+        column = table.column(*key)
+    if rank:
+        column.simple.extend((vertex, value._offset, shape[0], value._strides[0]))
+    else:
+        column.simple.extend((vertex, value._offset, 1, 1))
+    return True
+
+
 def connect_many(
     graph: Graph,
     table: VertexTable,

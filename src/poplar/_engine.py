@@ -22,7 +22,7 @@ from openipu.report.convert import build_profile
 from openipu.report.write import write_profile
 from openipu.run.mapped.engine import MappedEngine
 from poplar import program as programs
-from poplar._compile import Compiled, compile_programs
+from poplar._compile import compile_programs
 from poplar._errors import (
     application_runtime_error,
     control_program_error,
@@ -31,6 +31,7 @@ from poplar._errors import (
     stream_connection_error,
     tensor_io_state_error,
 )
+from poplar._executable import Executable
 from poplar._graph import Graph
 from poplar._host import EngineHost
 from poplar._options import read_options
@@ -38,18 +39,11 @@ from poplar._profile import plan_runs, refuse_overflow, write_summary
 from poplar._streams import HostCallback, StreamCallback
 from poplar._target import Device, TargetType
 
+__all__ = ["Engine", "Executable", "compileGraph"]
+
 _PROFILED_RUNS = 2  # what `autoReport` writes again: later runs are like these
 
 AnyPrograms = programs.Program | Sequence[programs.Program]
-
-
-class Executable:
-    """A compiled program. It holds no values of variables."""
-
-    def __init__(self, compiled: Compiled, options: Mapping[str, str], kind: TargetType) -> None:
-        self.compiled = compiled
-        self.options = dict(options)
-        self.kind = kind
 
 
 def compileGraph(

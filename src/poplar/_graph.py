@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from openipu.graph.mapped.codelets import Access, Codelet, Field, Form
-from openipu.graph.mapped.elements import ELEMENT_TYPES, ElementType
-from openipu.graph.mapped.program import LibraryOp, StreamKind
+from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.views import count_row_major
-from poplar import program as programs
 from poplar._codelets import Vertex, list_codelets
-from poplar._connections import connect_field, connect_many
+from poplar._connections import connect_field, connect_many, connect_quickly
 from poplar._errors import (
     graph_connection_error,
     graph_object_creation_error,
@@ -30,17 +28,10 @@ from poplar._errors import (
     unknown_field,
     unknown_vertex_type,
 )
+from poplar._graph_host import HostAccess, Shared, find_type
 from poplar._linear import mapTensorLinearly
 from poplar._lines import find_line, note_line
 from poplar._names import normalise_name
-from poplar._store import Store
-from poplar._streams import (
-    DataStream,
-    HostFunction,
-    HostFunctionArgument,
-    RemoteBuffer,
-    ReplicatedStreamMode,
-)
 from poplar._target import Device, Target, TargetType
 from poplar._tensor import Tensor
 from poplar._vertices import ComputeSet, FieldRef, Registered, VertexRef, VertexTable, describe_unknown
@@ -49,24 +40,7 @@ from poplar._views import Interval
 _SOURCES = (".cpp", ".cc", ".cxx", ".c", ".S", ".gp")
 
 
-class Shared:
-    """What a graph and its virtual graphs have in common."""
-
-    def __init__(self) -> None:
-        self.store = Store()
-        self.codelets: dict[str, Registered] = {}
-        self.tables: list[VertexTable] = []
-        self.streams: dict[str, DataStream] = {}
-        self.remote_buffers: dict[str, RemoteBuffer] = {}
-        self.host_functions: dict[str, HostFunction] = {}
-        self.host_writes: dict[str, Tensor] = {}
-        self.host_reads: dict[str, Tensor] = {}
-        self.functions: list[programs.Program] = []
-        self.library_ops: list[LibraryOp] = []
-        self.seeds = 0  # of random library calls
-
-
-class Graph:
+class Graph(HostAccess):
     """A graph for a target. A virtual graph is a part of its tiles."""
 
     def __init__(self, target: Target | Device, replicationFactor: int = 1) -> None:
@@ -75,6 +49,8 @@ class Graph:
         self._store = self.shared.store
         self._replicas = int(replicationFactor)
         self._tiles: tuple[int, ...] | None = None  # of a virtual graph
+        # Tiles that are what they are called: all of a graph that is neither virtual nor replicated.
+        self._simple_tiles = self._target.getNumTiles() if self._replicas == 1 else 0
         if self._replicas < 1 or self._target.getNumIPUs() % self._replicas:
             raise graph_replication_error(
                 f"{self._target.getNumIPUs()} IPUs cannot be divided into {replicationFactor} equal replicas."
@@ -113,6 +89,7 @@ class Graph:
             raise poplar_error(f"createVirtualGraph: tiles {chosen[:3]}… are not among the {count} tiles of the graph.")
         made = Graph.__new__(Graph)
         made.__dict__.update(self.__dict__)
+        made._simple_tiles = 0
         made._tiles = chosen if self._tiles is None else tuple(self._tiles[tile] for tile in chosen)
         return made
 
@@ -120,6 +97,7 @@ class Graph:
         made = Graph.__new__(Graph)
         made.__dict__.update(self.__dict__)
         made._replicas = self._replicas * int(replicationFactor)
+        made._simple_tiles = 0
         return made
 
     def _count_tiles(self) -> int:
@@ -186,18 +164,19 @@ class Graph:
 
     def setTileMapping(self, what: Tensor | VertexRef, where: Any) -> None:
         """Put a vertex or a tensor on a tile; or a tensor by intervals of its elements, one list for each tile."""
+        if type(where) is int and 0 <= where < self._simple_tiles:
+            tile = where
+        elif isinstance(where, Sequence):
+            assert isinstance(what, Tensor), "Only a tensor is mapped by intervals."
+            self._map_intervals(what, where)
+            return
+        else:
+            tile = self._find_tile(int(where))
         if type(what) is VertexRef:
-            count = self._target.getNumTiles()
-            if self._tiles is None and self._replicas == 1 and type(where) is int and 0 <= where < count:
-                what.table.tiles[what.number] = where
-            else:
-                what.table.tiles[what.number] = self._find_tile(where)
+            what.table.tiles[what.number] = tile
             return
         assert isinstance(what, Tensor), f"setTileMapping takes a tensor or a vertex, and got {what!r}."
-        if isinstance(where, Sequence):
-            self._map_intervals(what, where)
-        else:
-            self._store.map(what, self._find_tile(where))
+        self._store.map(what, tile)
 
     def _map_intervals(self, tensor: Tensor, mapping: Sequence[Sequence[Interval | tuple[int, int]]]) -> None:
         flat = tensor.flatten()
@@ -278,6 +257,8 @@ class Graph:
         number = table.add(one.number, note_line())
         if connections:
             for name, value in connections.items():
+                if connect_quickly(self, table, number, one, name, value):
+                    continue
                 entry = one.fields.get(name)
                 if entry is None:
                     raise unknown_field(describe_unknown(one, name))
@@ -356,93 +337,12 @@ class Graph:
 
     setCycleEstimate = setPerfEstimate
 
-    # -- host ------------------------------------------------------------------------------------------------------
-
-    def createHostWrite(self, handle: str, tensor: Tensor, rearrangeOnHost: bool = False) -> None:
-        _refuse_known(handle, self.shared.host_writes, "host write")
-        self.shared.host_writes[handle] = tensor
-
-    def createHostRead(self, handle: str, tensor: Tensor, rearrangeOnHost: bool = False) -> None:
-        _refuse_known(handle, self.shared.host_reads, "host read")
-        self.shared.host_reads[handle] = tensor
-
-    def addHostToDeviceFIFO(
-        self,
-        handle: str,
-        element: ElementType | str,
-        numElements: int,
-        mode: ReplicatedStreamMode = ReplicatedStreamMode.REPLICATE,
-        options: Mapping[str, str] | None = None,
-    ) -> DataStream:
-        return self._add_stream(handle, StreamKind.TO_DEVICE, element, numElements, mode)
-
-    def addDeviceToHostFIFO(
-        self, handle: str, element: ElementType | str, numElements: int, options: Mapping[str, str] | None = None
-    ) -> DataStream:
-        return self._add_stream(handle, StreamKind.FROM_DEVICE, element, numElements, ReplicatedStreamMode.REPLICATE)
-
-    def _add_stream(
-        self, handle: str, kind: StreamKind, element: ElementType | str, elements: int, mode: ReplicatedStreamMode
-    ) -> DataStream:
-        streams = self.shared.streams
-        _refuse_known(handle, streams, "stream")
-        streams[handle] = DataStream(len(streams), handle, kind, find_type(element), int(elements), mode)
-        return streams[handle]
-
-    def addRemoteBuffer(
-        self,
-        handle: str,
-        element: ElementType | str,
-        numElements: int,
-        repeats: int = 1,
-        rearrangeOnHost: bool = False,
-        optimiseMemory: bool = False,
-    ) -> RemoteBuffer:
-        buffers = self.shared.remote_buffers
-        _refuse_known(handle, buffers, "remote buffer")
-        buffers[handle] = RemoteBuffer(len(buffers), handle, find_type(element), int(numElements), int(repeats))
-        return buffers[handle]
-
-    def addHostFunction(self, handle: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> HostFunction:
-        """`inputs` and `outputs` are `HostFunctionArgument`s, or pairs of a type and a number of elements."""
-        functions = self.shared.host_functions
-        _refuse_known(handle, functions, "host function")
-        taken, given = (tuple(_read_argument(entry) for entry in side) for side in (inputs, outputs))
-        functions[handle] = HostFunction(len(functions), handle, taken, given)
-        return functions[handle]
-
-    def addFunction(self, program: programs.Program) -> programs.Function:
-        """A program whose code is there once, however often it is called."""
-        self.shared.functions.append(program)
-        return programs.Function(len(self.shared.functions) - 1)
-
 
 class VariableMappingMethod:
     """How `addVariable` maps at once."""
 
     NONE = "NONE"
     LINEAR = "LINEAR"
-
-
-def find_type(element: ElementType | str) -> ElementType:
-    """An element type, or one by its name in C++."""
-    if isinstance(element, ElementType):
-        return element
-    if element not in ELEMENT_TYPES:
-        raise type_error(f"There is no element type {element!r}. Known: {', '.join(ELEMENT_TYPES)}.")
-    return ELEMENT_TYPES[element]
-
-
-def _refuse_known(handle: str, known: Mapping[str, Any], what: str) -> None:
-    if handle in known:
-        raise poplar_error(f"There is already a {what} with the handle {handle!r}. Handles are unique.")
-
-
-def _read_argument(entry: Any) -> HostFunctionArgument:
-    if isinstance(entry, HostFunctionArgument):
-        return entry
-    element, elements = entry
-    return HostFunctionArgument(find_type(element), int(elements))
 
 
 def _compile_source(source: str, options: Sequence[Any], *, text: bool) -> Sequence[Codelet]:

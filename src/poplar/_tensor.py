@@ -173,6 +173,13 @@ class Tensor:
         dimension: int = 0,
     ) -> Tensor:
         """Part of one dimension, `[begin, end)`; or of all, with one begin and one end for each."""
+        if type(begin) is int and type(end) is int and dimension == 0 and self._addresses is None:
+            own = self._shape
+            if own and 0 <= begin <= end <= own[0]:
+                strides = self._strides
+                return Tensor(
+                    self.graph, self._type, (end - begin, *own[1:]), self._offset + begin * strides[0], strides
+                )
         if isinstance(begin, Interval):
             return self.slice(begin.begin, begin.end, dimension if end is None else int(end))  # type: ignore[arg-type]
         if isinstance(begin, Sequence):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Codelet, Field
+from openipu.graph.mapped.codelets import Access, Codelet, Field, Form
+from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.program import NO_ESTIMATE, NO_TILE
 from openipu.graph.mapped.views import Ints
 from poplar._errors import index_error, unknown_field
@@ -29,6 +30,13 @@ class Registered:
     number: int
     codelet: Codelet
     fields: dict[str, Field]
+    quick: dict[str, tuple[ElementType | None, int, bool]] = field(default_factory=dict)  # type, rank, whether written
+
+    def __post_init__(self) -> None:
+        for entry in self.fields.values():
+            if entry.access is not Access.STATE and entry.form is not Form.VECTOR_LIST:
+                rank = 1 if entry.form is Form.VECTOR else 0
+                self.quick[entry.name] = (entry.type, rank, entry.access.writes)
 
 
 @dataclass(slots=True, eq=False)

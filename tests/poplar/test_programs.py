@@ -192,6 +192,14 @@ def test_a_copy_within_a_tensor_reads_before_it_writes(graph, run):
     assert engine.readTensor("a").tolist() == [3, 2, 1, 0]
 
 
+def test_a_copy_to_every_second_element_reads_before_it_writes(graph, run):
+    whole = variable(graph, FLOAT, [8], "a")
+    engine = run(graph, Copy(whole[:4], whole.subSample(2, 0)))
+    engine.writeTensor("a", np.arange(8, dtype=np.float32))
+    engine.run()
+    assert engine.readTensor("a").tolist() == [0, 1, 1, 3, 2, 5, 3, 7]
+
+
 def test_a_vertex_may_read_and_write_one_tensor(graph, run):
     graph.addCodelets(Increment)
     tensor = variable(graph, FLOAT, [8], "data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -9,15 +10,18 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from mutated_models import make_seeds, mutate
 from onnx import helper
 from onnx_models import make_model, make_perceptron
 
-from openipu.errors import OpenIpuError, TranslationError
+from openipu.capture import capture_program
+from openipu.errors import InternalError, OpenIpuError, TranslationError
 from openipu.model_files import run_file
+from openipu.translate import interpret
 from openipu.translate.onnx.loading import load_model
 from openipu.translate.onnx.reading import DEEPEST_GRAPH, read_model
 
-MUTATIONS = 400
+MUTATIONS = int(os.environ.get("OPENIPU_MUTATIONS", "5000"))  # of bytes; a twentieth as many of what a model says
 
 
 def save(model: onnx.ModelProto, path: Path) -> Path:
@@ -101,11 +105,11 @@ def test_nodes_that_are_out_of_order_run_in_an_order_that_works() -> None:
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_hundred_thousand_nodes_are_read_in_one_go(backwards: bool) -> None:
     count = 100_000
-    nodes = [helper.make_node("Neg", [f"t{number}"], [f"t{number + 1}"]) for number in range(count)]
-    model = make_model(nodes[::-1] if backwards else nodes, {"t0": [2]}, [f"t{count}"])
-    graph = read_model(model.SerializeToString()).graph
-    assert [node.outputs[0] for node in graph.nodes[:2]] == ["t1", "t2"]
-    assert load_model(read_model(model.SerializeToString())).inputs[0].shape == (2,)
+    order = range(count - 1, -1, -1) if backwards else range(count)
+    nodes = [onnx.NodeProto(op_type="Neg", input=[f"t{number}"], output=[f"t{number + 1}"]) for number in order]
+    read = read_model(make_model(nodes, {"t0": [2]}, [f"t{count}"]).SerializeToString())
+    assert [node.outputs[0] for node in read.graph.nodes[:2]] == ["t1", "t2"]
+    assert load_model(read).inputs[0].shape == (2,)
 
 
 def test_graphs_in_graphs_end_somewhere() -> None:
@@ -151,3 +155,64 @@ def _read_or_refuse(content: bytes) -> None:
         load_model(content)
     except OpenIpuError:
         return
+
+
+def test_models_that_say_wrong_things_are_captured_or_refused() -> None:
+    seeds = make_seeds()
+    for model in seeds:
+        _capture(model.SerializeToString())  # as they stand, they work
+    for number in range(MUTATIONS // 20):
+        try:
+            _capture(mutate(seeds[number % len(seeds)], random.Random(number)))
+        except OpenIpuError as error:
+            assert not isinstance(error, InternalError), f"mutation {number}"  # noqa: PT017
+        except Exception as error:
+            raise AssertionError(f"mutation {number}: {type(error).__name__}: {error}") from error
+
+
+def _capture(content: bytes) -> None:
+    loaded = load_model(content)
+    capture_program(loaded.module, loaded.inputs, {}, training=False, optimizer=None, name="mutated")
+
+
+@pytest.mark.parametrize("size", [-2, 1 << 50], ids=["negative", "huge"])
+def test_a_shape_that_no_tensor_has_is_named_with_its_input(size: int) -> None:
+    with pytest.raises(TranslationError, match=r"'x' has the shape \[.*which no tensor can have"):
+        read_model(make_model([helper.make_node("Neg", ["x"], ["y"])], {"x": [size, 3]}, ["y"]).SerializeToString())
+
+
+def test_a_few_bytes_that_ask_for_a_huge_result_are_refused() -> None:
+    model = make_model(
+        [helper.make_node("ConstantOfShape", ["s"], ["y"], name="bomb")], {}, ["y"], {"s": np.array([1 << 20, 1 << 20])}
+    )
+    with pytest.raises(TranslationError, match=r"node 'bomb'.*which no IPU can hold"):
+        run_file(model.SerializeToString(), {})
+
+
+def test_loops_in_loops_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpret, "MOST_WRITTEN_OUT", 2000)
+    inner = [helper.make_node("Neg", ["now0"], ["next0"]), helper.make_node("Identity", ["going0"], ["on0"])]
+    for level in range(5):
+        inputs, outputs = [f"number{level}", f"going{level}", f"now{level}"], [f"on{level}", f"next{level}"]
+        body = helper.make_graph(inner, f"body{level}", [_name(x) for x in inputs], [_name(x) for x in outputs])
+        loop = helper.make_node("Loop", ["count", "", f"now{level + 1}"], [f"next{level + 1}"], body=body)
+        inner = [loop, helper.make_node("Identity", [f"going{level + 1}"], [f"on{level + 1}"])]
+    model = make_model(inner[:1], {"now5": [2]}, ["next5"], {"count": np.array(4000)})  # 4000 ** 5 passes
+    with pytest.raises(TranslationError, match="write out more than 2,000 nodes"):
+        run_file(model.SerializeToString(), {"now5": torch.zeros(2)})
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "/etc/hostname", "link.bin", "folder/../../secret.bin", "pipe"])
+def test_nothing_outside_the_models_folder_is_read(location: str, tmp_path: Path) -> None:
+    home = tmp_path / "model"
+    home.mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(16))
+    (home / "link.bin").symlink_to(tmp_path / "secret.bin")
+    os.mkfifo(home / "pipe")
+    model = make_model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [4]}, ["y"], {"w": np.zeros(4, np.float32)})
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=location)
+    with pytest.raises(TranslationError, match=r"initializer 'w'"):
+        run_file(save(model, home / "m.onnx"), {"x": torch.zeros(4)})

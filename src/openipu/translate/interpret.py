@@ -20,6 +20,7 @@ from openipu.translate.rules import Results, Table
 from openipu.translate.site import Site, Variables
 
 DEEPEST_BODY = 32  # graphs inside graphs
+MOST_WRITTEN_OUT = 1_000_000  # nodes of graphs inside, counted as often as they run
 # What torch and Python raise for inputs and attributes that do not go together, such as a file may hold.
 _WRONG_NODES = (
     *(RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError, MemoryError),
@@ -46,6 +47,7 @@ class Interpreter:
         self._variables = Variables() if variables is None else variables
         self._inner = dict(inner or {})  # weights of the graphs inside, by the identity of their `Weight`
         self._depth = 0
+        self._written_out = 0
         self.values: Mapping[str, torch.Tensor] = {}  # of the outermost graph, once it has run
 
     def run(
@@ -102,6 +104,12 @@ class Interpreter:
             raise TranslationError(
                 f"{self._file or body.name}: graph {body.name!r} lies more than {DEEPEST_BODY} graphs deep. "
                 "Flatten the model."
+            )
+        self._written_out += max(1, len(body.nodes))
+        if self._written_out > MOST_WRITTEN_OUT:
+            raise TranslationError(
+                f"{self._file or body.name}: the passes of its loops write out more than {MOST_WRITTEN_OUT:,} nodes, "
+                f"the last ones those of graph {body.name!r}. Give its loops fewer passes."
             )
         self._depth += 1
         try:

@@ -19,6 +19,7 @@ from openipu.translate.foreign import ForeignGraph, ForeignNode
 
 _MISSING: Any = object()
 LARGEST_RESULT = 1 << 26  # elements of a constant that a file asks for
+LONGEST_WRITTEN_OUT = 4096  # passes of a loop, steps of a layer
 
 RunBody = Callable[[ForeignGraph, Sequence[torch.Tensor]], list[torch.Tensor]]
 
@@ -127,6 +128,11 @@ class Site:
         """Refuse a result that no machine could hold: a few bytes of a file can ask for any shape."""
         if math.prod(sizes) > LARGEST_RESULT or any(size < 0 for size in sizes):
             self.fail(f"would have the shape {list(sizes)}, which no IPU can hold")
+
+    def check_steps(self, count: int) -> None:
+        """Refuse what would be written out step by step without end."""
+        if count > LONGEST_WRITTEN_OUT:
+            self.fail(f"has {count} steps, more than {LONGEST_WRITTEN_OUT}")
 
     def fail(self, problem: str) -> NoReturn:
         """Refuse the node."""

@@ -98,6 +98,10 @@ class Port:
         return self._array if self._array is not None else self._space[self._addresses]
 
     def put(self, values: Array) -> None:
+        # What is still to be read must not change meanwhile; numpy sees to that for some overlaps, not for all.
+        target = self._space if self._array is None else self._array
+        if np.may_share_memory(values, target):
+            values = values.copy()
         if self._array is not None:
             np.copyto(self._array, values, casting="unsafe")
         else:

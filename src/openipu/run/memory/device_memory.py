@@ -66,8 +66,7 @@ class DeviceMemory:
                 target.copy_(_find(buffers, name, "buffer", target))
         for (name, _), copy in self._copies.items():
             copy.copy_(self.parameters[name])
-        for follower in list(self._followers):
-            follower.refresh()
+        self._tell_followers()
         self.weights_loaded = True
 
     @torch.no_grad()
@@ -76,6 +75,11 @@ class DeviceMemory:
         for replica in self.buffers:
             for name in buffers.keys() & replica.keys():
                 replica[name].copy_(_find(buffers, name, "buffer", replica[name]))
+        self._tell_followers()
+
+    def _tell_followers(self) -> None:
+        for follower in list(self._followers):
+            follower.refresh()
 
     def follow(self, follower: Follower) -> None:
         """Let something know of newly loaded weights, for as long as it lives."""

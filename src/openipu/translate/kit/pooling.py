@@ -13,6 +13,8 @@ import torch.nn.functional as F  # noqa: N812
 _LARGEST: dict[int, Callable[..., Any]] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGES: dict[int, Callable[..., torch.Tensor]] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
+_WIDEST_SUM = 4096  # elements along a dimension that are added one by one
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -122,6 +124,8 @@ def average_windows(x: torch.Tensor, windows: Windows, *, count_pads: bool, divi
 
 def _add_windows(x: torch.Tensor, windows: Windows) -> torch.Tensor:
     """Sums of windows without pads."""
+    if max(windows.kernel) > _WIDEST_SUM:
+        raise ValueError(f"windows of {list(windows.kernel)} elements are wider than {_WIDEST_SUM}")
     for axis in range(windows.rank):
         place = axis + 2
         reach = windows.dilations[axis] * (windows.kernel[axis] - 1) + 1

@@ -15,6 +15,8 @@ import torch
 
 from openipu.capture import lift, on_host
 
+_LARGEST_TABLE = 1 << 26  # places or weights of one dimension
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -45,6 +47,8 @@ def resize(x: torch.Tensor, axes: list[Axis], sampling: Sampling) -> torch.Tenso
     """Resample some dimensions."""
     dtype = x.dtype if x.dtype.is_floating_point else torch.float32
     for entry in axes:
+        if entry.result * (1 if sampling.mode == "nearest" else entry.size) > _LARGEST_TABLE:
+            raise ValueError(f"{entry.size} elements cannot become {entry.result}: no IPU can hold them")
         with on_host():
             places = find_places(entry, sampling.coordinates)
             if sampling.mode == "nearest":

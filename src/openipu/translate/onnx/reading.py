@@ -245,6 +245,12 @@ class _Reader:
                 int(size.dim_value) if size.HasField("dim_value") else (_text(size.dim_param) or None)
                 for size in tensor.shape.dim
             )
+            known = [size for size in shape if isinstance(size, int)]
+            if any(size < 0 for size in known) or math.prod(known) > LARGEST_TENSOR:
+                raise TranslationError(
+                    f"{self.file or 'The ONNX model'}: {_text(proto.name)!r} has the shape {list(shape)}, which no "
+                    "tensor can have."
+                )
         return TensorType(dtype, shape)
 
 

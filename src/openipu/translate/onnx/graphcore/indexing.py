@@ -8,6 +8,7 @@ from openipu.translate.onnx.graphcore.domain import DOMAIN
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
 
+_MOST_DIMENSIONS = 8  # of the space of splines
 _REDUCTIONS = {"sum": "sum", "max": "amax", "min": "amin", "mul": "prod"}
 
 
@@ -56,7 +57,11 @@ def gather_in_groups(site: Site) -> torch.Tensor:
         return _gather(x, indices, axis)
     if axis == 0 or x.shape[0] != groups or indices.shape[0] != groups:
         site.fail(f"gathers along dimension {axis} in {groups} groups: dimension 0 of both inputs counts the groups")
-    return torch.stack([_gather(x[group], indices[group], axis - 1) for group in range(groups)])
+    rows = x.movedim(axis, 1).flatten(0, 1)  # [groups * size, ...]
+    places = indices + (torch.arange(groups) * x.shape[axis]).reshape(-1, *[1] * (indices.dim() - 1))
+    found = rows.index_select(0, places.reshape(-1)).reshape(*indices.shape, *rows.shape[1:])
+    inner = range(1, indices.dim())
+    return found.movedim(list(inner), [place + axis - 1 for place in inner])
 
 
 def _gather(x: torch.Tensor, indices: torch.Tensor, axis: int) -> torch.Tensor:
@@ -100,6 +105,9 @@ def spline_basis(site: Site) -> Results:
     if degree not in (1, 2, 3):
         site.fail(f"has the degree {degree}: 1, 2 and 3 are known")
     many = degree + 1
+    if points.dim() != 2 or points.shape[1] > _MOST_DIMENSIONS:
+        site.fail(f"takes points [points, dimensions] of at most {_MOST_DIMENSIONS} dimensions")
+    site.check_size([points.shape[0], many ** points.shape[1]])
     room = sizes - degree * is_open.to(torch.int64)
     scaled = points * room.to(points.dtype)
     whole = torch.floor(scaled)

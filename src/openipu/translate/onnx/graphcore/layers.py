@@ -55,6 +55,7 @@ def lstm(site: Site) -> Results:
         output, last, cell = torch.lstm(x, starts, both, bias is not None, 1, 0.0, site.training, False, False)
         last, cell = last[0], cell[0]
     else:
+        site.check_steps(x.shape[0])
         output, last, cell = _run_to_lengths(x, state, both, lengths)
     return [output if site.get("output_full_sequence", 1) else last, cell]
 

@@ -47,6 +47,7 @@ def _list_places(site: Site) -> list[tuple[int, torch.Tensor]]:
     """For each axis of a dynamic slice, the places that it covers."""
     axes, sizes = site.get("axes"), site.get("sizes")
     starts = site.input(1).reshape(-1).to(torch.int64)
+    site.check_size(sizes)
     if not (len(axes) == len(sizes) == starts.numel()):
         site.fail(f"has {len(axes)} axes, {len(sizes)} sizes and {starts.numel()} starts: as many of each are needed")
     return [
@@ -124,11 +125,14 @@ def run_on_sequences(site: Site) -> torch.Tensor:
     count, rest = divmod(site.count - 2, 3)
     if not isinstance(body, ForeignGraph) or rest or count < 1 or len(longest) != count:
         site.fail("needs a graph, three inputs for each of its maxSequenceLengths, and two for the result")
+    for length in longest:
+        site.check_size([length])
     sequences = [
         _unpack(site.input(3 * place), site.input(3 * place + 1), site.input(3 * place + 2), longest[place])
         for place in range(count)
     ]
     number = sequences[0].shape[0]
+    site.check_steps(number)
     if together < 1 or number % together:
         site.fail(f"runs its graph on {together} sequences at a time, and has {number}")
     parts = [

@@ -163,6 +163,7 @@ def attend_linearly(site: Site) -> Results:
     key, value = (_part_heads(site.input(place).to(wide), shared) for place in (1, 2))
     scale = site.get("scale", 0.0) or 1 / math.sqrt(query.shape[-1])
     batch, _, length, width = key.shape
+    site.check_steps(length)
     past = site.optional(3)
     if past is None:
         past = torch.zeros((batch, shared, width, value.shape[-1]), dtype=dtype)

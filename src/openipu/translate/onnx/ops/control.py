@@ -13,9 +13,7 @@ import torch
 from openipu.capture import capture_branches, is_capturing, is_on_ipu, lift, on_host
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.rules import Results, rule
-from openipu.translate.site import Site
-
-LONGEST_WRITTEN_OUT = 4096  # passes
+from openipu.translate.site import LONGEST_WRITTEN_OUT, Site
 
 
 @rule("If")

@@ -101,6 +101,8 @@ def rms_norm(site: Site) -> torch.Tensor:
 def local_response_norm(site: Site) -> torch.Tensor:
     x, size = site.input(0), site.get("size")
     alpha, beta, bias = site.number("alpha", 1e-4), site.number("beta", 0.75), site.number("bias", 1.0)
+    if not 1 <= size <= 2 * x.shape[1] + 1:
+        site.fail(f"looks at {size} channels at once, and has {x.shape[1]}")
     before, behind = (size - 1) // 2, math.ceil((size - 1) / 2)
     pads = [0, 0] * (x.dim() - 2) + [before, behind]
     squares = F.pad(x * x, pads)

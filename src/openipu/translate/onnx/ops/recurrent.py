@@ -81,6 +81,7 @@ def _run_layer(site: Site, gates: int, make: Callable[..., Step], states: int) -
     if _is_plain(site, len(backwards)):
         sequence, ends = _run_fused(site, x, start, backwards, hidden)
         return _turn(sequence, ends) if turned else [sequence, *ends]
+    site.check_steps(x.shape[0])
     lengths = site.optional(4)
     outputs, finals = [], []
     for number, reverse in enumerate(backwards):

@@ -11,13 +11,16 @@ PADDLE_READY := $(PADDLE)/.ready
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
+# pytest's; tests wait for processes and browsers, so that one more than there are cores may be quicker
+WORKERS := 2
+
 # what needs no browser, no front end's framework and no compiler
 QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run session trace
 
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-paddle bench-paddle demo-paddle clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -34,14 +37,14 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
 
 check: $(READY) lint ## lint, types, layers and the quick tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
 test: $(READY) $(PADDLE_READY) lint ## lint, types, layers and all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle
 
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
-	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 	$(BIN)/ruff check .
@@ -86,6 +89,9 @@ conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTo
 
 conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_popart.py --page
+
+conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Poplar; OPENIPU_EXAMPLES_CHECKOUT names their checkout
+	$(BIN)/python tests/conformance/run_poplar_cpp.py
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) $(PADDLE) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info

@@ -53,7 +53,7 @@ def test_fused_operators_round_each_result_to_half():
 
 
 class Classifier(nn.Module):
-    """A BERT of two layers and width 64, with dropout, that returns its loss."""
+    """A BERT of one layer and width 64, with dropout, that returns its loss."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +61,7 @@ class Classifier(nn.Module):
 
         self.bert = BertForSequenceClassification(
             BertConfig(
-                hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128, vocab_size=100
+                hidden_size=64, num_hidden_layers=1, num_attention_heads=2, intermediate_size=128, vocab_size=100
             )
         )
 

@@ -258,7 +258,7 @@ def test_half_partials_behind_operators_that_are_computed_in_float32():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("stochastic", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_compiled_code_rounds_to_the_same_bits(stochastic):
     options = RunOptions(half_partials=True, stochastic_rounding=stochastic, half_overflow=Overflow.SATURATE)
     x = random_half(16, 96, scale=60.0)

@@ -21,6 +21,7 @@ PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_t
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +87,15 @@ bench-paddle: $(PADDLE_READY) ## training and inference against Paddle's own CPU
 
 conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTorch; OPENIPU_OPTIMUM_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_optimum.py --page
+
+conformance-onnx: $(READY) ## ONNX's own node cases, and exported models against PyTorch
+	$(BIN)/python tests/conformance/run_onnx_nodes.py --page
+	$(BIN)/python tests/conformance/run_onnx_exports.py
+
+bench-onnx: $(READY) ## inference of ONNX files against ONNX Runtime, and the planning of a large one
+	$(BIN)/pip install --quiet onnxruntime
+	$(BIN)/python -m bench.onnx_speed
+	$(BIN)/python -m bench.onnx_plan
 
 conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_popart.py --page

@@ -20,7 +20,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle clean
 .PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
 
 help: ## what there is
@@ -99,6 +99,9 @@ bench-onnx: $(READY) ## inference of ONNX files against ONNX Runtime, and the pl
 
 conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_popart.py --page
+
+conformance-popart-programs: $(READY) ## run PopART's public programs; OPENIPU_TUTORIALS_CHECKOUT names their checkout
+	$(BIN)/python tests/conformance/run_popart_examples.py
 
 conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Poplar; OPENIPU_EXAMPLES_CHECKOUT names their checkout
 	$(BIN)/python tests/conformance/run_poplar_cpp.py

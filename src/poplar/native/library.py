@@ -112,7 +112,9 @@ def compile_codelets(source: CodeletSource) -> CodeletLibrary:
             SOURCE: Part(preprocessed.encode()),
         }
 
-    key, kept, find = _obtain({"kind": "codelets", "text": whole, "flags": _CODE}, make)
+    key, kept, find = _obtain(
+        {"kind": "codelets", "parts": (LIBRARY, TEXT, SOURCE), "text": whole, "flags": _CODE}, make
+    )
     return _open(source.title, key, kept, find)
 
 

@@ -31,10 +31,13 @@ PROVIDED: dict[str, FrontEnd] = {
         names=("IPUConfig", "IPUSeq2SeqTrainer", "IPUTrainer", "IPUTrainingArguments", "pipeline", "to_pipelined"),
         extra="hf",
     ),
+    "openipu_paddle": FrontEnd("PaddlePaddle on IPU", names=("activate",), extra="paddle"),
     "popdist": FrontEnd("several instances under poprun"),
     "gcipuinfo": FrontEnd("devices, for monitors"),
     "pva": FrontEnd("PopVision analysis library"),
     "libpvti": FrontEnd("trace points of one's own"),
+    "poplar": FrontEnd("Poplar", names=("Engine", "Graph", "IPUModel")),
+    "popops": FrontEnd("PopLibs", names=("add", "map", "reduce")),
     "popart": FrontEnd("PopART", names=("Builder", "InferenceSession", "TrainingSession"), extra="onnx"),
 }
 PLANNED: dict[str, str] = {

@@ -36,6 +36,8 @@ PROVIDED: dict[str, FrontEnd] = {
     "gcipuinfo": FrontEnd("devices, for monitors"),
     "pva": FrontEnd("PopVision analysis library"),
     "libpvti": FrontEnd("trace points of one's own"),
+    "poplar": FrontEnd("Poplar", names=("Engine", "Graph", "IPUModel")),
+    "popops": FrontEnd("PopLibs", names=("add", "map", "reduce")),
     "popart": FrontEnd("PopART", names=("Builder", "InferenceSession", "TrainingSession"), extra="onnx"),
 }
 PLANNED: dict[str, str] = {

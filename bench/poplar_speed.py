@@ -1,0 +1,190 @@
+"""Poplar programs: building, running and planning, against what they must not exceed.
+
+In: nothing. Out: a table of seconds (processor time of this process, so that neighbours do not count), memory, and the
+limit of each row; the exit status says whether all hold.
+
+    python -m bench.poplar_speed [--compute-sets 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import poplar
+import poplin
+import poputil
+from poplar import FLOAT, InOut, Input, Output, Vector, Vertex
+from poplar.program import Copy, Execute, Sequence
+
+ROWS, COLUMNS, SPLIT = 10_000, 1_000, 7
+TILES, WORKERS, PIECE = 1472, 6, 8
+PRODUCT = 1024
+
+
+class Dot(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    @staticmethod
+    def computeAll(fields):
+        fields["out"][:] = np.einsum("ij,ij->i", fields["a"], fields["b"])
+
+
+class Total(Vertex):
+    in_: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    @staticmethod
+    def computeAll(fields):
+        fields["out"][:] = fields["in_"].sum(axis=1)
+
+
+class Step(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    @staticmethod
+    def computeAll(fields):
+        fields["x"] += 1
+
+
+def multiply_by_vector() -> None:
+    """80,000 vertices: 70,000 products and 10,000 sums."""
+    device = poplar.IPUModel().createDevice()
+    graph = poplar.Graph(device)
+    graph.addCodelets(Dot)
+    graph.addCodelets(Total)
+    tiles = graph.getTarget().getNumTiles()
+    matrix = graph.addVariable(FLOAT, [ROWS, COLUMNS], "matrix")
+    vector = graph.addVariable(FLOAT, [COLUMNS], "vector")
+    result = graph.addVariable(FLOAT, [ROWS], "result")
+    partials = graph.addVariable(FLOAT, [ROWS, SPLIT], "partials")
+    for column in range(COLUMNS):
+        graph.setTileMapping(vector[column], column * tiles // COLUMNS)
+    products, sums = graph.addComputeSet("products"), graph.addComputeSet("sums")
+    for part in range(SPLIT):
+        begin, end = part * COLUMNS // SPLIT, (part + 1) * COLUMNS // SPLIT
+        piece = vector.slice(begin, end)
+        for row in range(ROWS):
+            segment, out = matrix[row].slice(begin, end), partials[row][part]
+            vertex = graph.addVertex(products, "Dot", {"a": segment, "b": piece, "out": out})
+            tile = (part * ROWS + row) * tiles // (SPLIT * ROWS)
+            graph.setTileMapping(vertex, tile)
+            graph.setTileMapping(segment, tile)
+            graph.setTileMapping(out, tile)
+            graph.setPerfEstimate(vertex, 5 + (end - begin + 1) // 2)
+    for row in range(ROWS):
+        vertex = graph.addVertex(sums, "Total", {"in": partials[row], "out": result[row]})
+        graph.setTileMapping(vertex, row * tiles // ROWS)
+        graph.setTileMapping(result[row], row * tiles // ROWS)
+        graph.setPerfEstimate(vertex, 5 + (SPLIT + 1) // 2)
+    program = Sequence(
+        Copy(graph.addHostToDeviceFIFO("vector", FLOAT, COLUMNS), vector),
+        Copy(graph.addHostToDeviceFIFO("matrix", FLOAT, ROWS * COLUMNS), matrix),
+        Execute(products),
+        Execute(sums),
+        Copy(result, graph.addDeviceToHostFIFO("result", FLOAT, ROWS)),
+    )
+    engine = poplar.Engine(graph, program)
+    engine.load(device)
+    left, right, found = DATA
+    engine.connectStream("vector", right)
+    engine.connectStream("matrix", left)
+    engine.connectStream("result", found)
+    engine.run()
+    assert np.allclose(found, left @ right, rtol=1e-3)
+
+
+DATA = (
+    np.random.default_rng(0).random((ROWS, COLUMNS), np.float32),
+    np.random.default_rng(1).random(COLUMNS, np.float32),
+    np.zeros(ROWS, np.float32),
+)
+
+
+def compare_products() -> tuple[float, float]:
+    """Seconds of a product through poplin, and of torch's: the best of many, in turns."""
+    device = poplar.IPUModel().createDevice()
+    graph = poplar.Graph(device)
+    a, b = (graph.addVariable(FLOAT, [PRODUCT, PRODUCT], name) for name in "ab")
+    for tensor in (a, b):
+        poputil.mapTensorLinearly(graph, tensor)
+    program = Sequence()
+    poplin.matMul(graph, a, b, program)
+    engine = poplar.Engine(graph, program)
+    engine.load(device)
+    left, right = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
+    engine.run()
+    ours, theirs = [], []
+    for _ in range(15):
+        ours.append(_time(engine.run))
+        theirs.append(_time(lambda: torch.mm(left, right)))
+    return min(ours), min(theirs)
+
+
+def build_long(compute_sets: int) -> poplar.Engine:
+    """1,472 tiles x 6 vertices in each of many compute sets."""
+    device = poplar.IPUModel().createDevice()
+    graph = poplar.Graph(device)
+    graph.addCodelets(Step)
+    count = TILES * WORKERS
+    values = graph.addVariable(FLOAT, [count, PIECE], "values")
+    tiles = np.arange(count) % TILES
+    for tile in range(TILES):
+        graph.setTileMapping(values.flatten().slice(tile * WORKERS * PIECE, (tile + 1) * WORKERS * PIECE), tile)
+    program = Sequence()
+    for number in range(compute_sets):
+        compute_set = graph.addComputeSet(f"step {number}")
+        graph.addVertices(compute_set, "Step", {"x": values}, tiles, cycles=20 + number % 7)
+        program.add(Execute(compute_set))
+    return poplar.Engine(graph, program)
+
+
+def _time(call: Callable[[], object]) -> float:
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compute-sets", type=int, default=1000)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rows: list[tuple[str, float, float]] = []
+    rows.append(("matrix x vector, 80,000 vertices: build and run", _time(multiply_by_vector), 2.0))
+    ours, theirs = compare_products()
+    rows.append((f"{PRODUCT} x {PRODUCT} product through poplin (torch {theirs * 1e3:.1f} ms)", ours, theirs + 1e-3))
+    started = time.process_time()
+    engine = build_long(arguments.compute_sets)
+    print(f"{arguments.compute_sets} compute sets built and compiled in {time.process_time() - started:.1f} s")
+    started = time.process_time()
+    plan = engine.getPlan()
+    name = f"{TILES} tiles x {WORKERS} vertices x {arguments.compute_sets} compute sets: plan"
+    rows.append((name, time.process_time() - started, 10.0))
+    with tempfile.TemporaryDirectory() as place:
+        from openipu.report import read_profile, write_profile
+        from openipu.report.html import write_html
+
+        path = write_profile(plan, Path(place))
+        rows.append(("its profile, read", _time(lambda: read_profile(path)), 2.0))
+        size = write_html(read_profile(path), Path(place) / "report.html").stat().st_size
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    for label, seconds, limit in rows:
+        print(f"{label:<75} {seconds:8.3f} s  (limit {limit:.3f} s)")
+    print(f"{'its page':<75} {size / 2**20:8.1f} MB")
+    print(f"{'largest memory of all of this':<75} {peak:8.0f} MB (limit 2048 MB)")
+    return 0 if all(seconds <= limit for _, seconds, limit in rows) and peak < 2048 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""The tutorials in Python print what the original ones are tested for."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "poplar"
+
+
+@pytest.fixture
+def run_example(monkeypatch, capfd):
+    def run(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        out, err = capfd.readouterr()
+        return out + err
+
+    return run
+
+
+CASES = {
+    "tut1_variables": ((), [r"0 1 1.5 2", r"v4-1: \[10 11 12 13 14 15 16 17 18 19\]", "Program complete"]),
+    "tut2_operations": (
+        (),
+        [
+            r"v3: \[\W+\[5.0000000 4.5000000\]\W+\[4.0000000 3.5000000]\W+\]",
+            r"v4: \[\W+\[9.0000000 7.5000000\]\W+\[6.0000000 4.5000000]\W+\]",
+            r"v5: \[\W+\[5.0000000 3.5000000\]\W+\[5.0000000 3.5000000]\W+\]",
+        ],
+    ),
+    "tut3_vertices": ((), ["Program complete", r"v2: \[7.0000000 6.0000000 4.5000000 2.5000000\]"]),
+    "tut5_regression": (("2",), ["Using the IPU Model", "Epoch", "100%"]),
+    "tut6_matrix_vector": (("40", "50"), ["Multiplication result OK"]),
+    "tut7_matrix_vector_opt": (
+        ("200", "30", "ipu1"),
+        ["Best split chosen", "Multiplication result OK", "Total cycles"],
+    ),
+    "heat_equation": (("20",), [r"Largest difference from numpy: 0\.0"]),
+    "game_of_life": (("10",), ["as numpy says"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_example_prints_what_it_promises(run_example, name):
+    arguments, expected = CASES[name]
+    text = run_example(name, *arguments)
+    for pattern in expected:
+        assert re.search(pattern, text), pattern
+    assert "NOT as numpy" not in text
+
+
+def test_the_profiling_example_writes_a_profile_that_pva_reads(run_example, tmp_path):
+    text = run_example("tut4_profiling", str(tmp_path))
+    assert "Memory Usage:" in text
+    assert "Number of tiles on target: 1472" in text
+    assert (tmp_path / "profile.pop").exists()
+
+
+def test_the_first_example_takes_an_ipu_of_the_pod(run_example):
+    assert "Attached to IPU 0" in run_example("tut1_variables", "--pod")
+
+
+def test_every_example_is_tried():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*CASES, "tut4_profiling"}

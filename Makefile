@@ -18,7 +18,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test conformance-optimum conformance-popart clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -75,8 +75,20 @@ wheel-test: $(READY) ## build the wheel, install it into a clean environment, an
 conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTorch; OPENIPU_OPTIMUM_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_optimum.py --page
 
+conformance-onnx: $(READY) ## ONNX's own node cases, and exported models against PyTorch
+	$(BIN)/python tests/conformance/run_onnx_nodes.py --page
+	$(BIN)/python tests/conformance/run_onnx_exports.py
+
+bench-onnx: $(READY) ## inference of ONNX files against ONNX Runtime, and the planning of a large one
+	$(BIN)/pip install --quiet onnxruntime
+	$(BIN)/python -m bench.onnx_speed
+	$(BIN)/python -m bench.onnx_plan
+
 conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_popart.py --page
+
+conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Poplar; OPENIPU_EXAMPLES_CHECKOUT names their checkout
+	$(BIN)/python tests/conformance/run_poplar_cpp.py
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info

@@ -117,7 +117,8 @@ def main() -> int:
         _, status, usage = os.wait4(child, 0)
         seconds = time.perf_counter() - started
     print(f"{size / 1e9:.2f} GB of weights, {len(model.graph.node):,} nodes")
-    print(f"planned in {seconds:.1f} s, peak {usage.ru_maxrss / (1 << 20):.2f} GiB")
+    busy = usage.ru_utime + usage.ru_stime
+    print(f"planned in {seconds:.1f} s, {busy:.1f} s of a processor, peak {usage.ru_maxrss / (1 << 20):.2f} GiB")
     return os.waitstatus_to_exitcode(status)
 
 

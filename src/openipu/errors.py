@@ -71,6 +71,14 @@ class LossError(CaptureError):
     """A training graph has no loss, or more than one."""
 
 
+class MissingGradientError(LossError):
+    """A gradient is asked for of tensors that the loss does not depend on."""
+
+    def __init__(self, message: str = "", names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
+
+
 class InputError(OpenIpuError):
     """A run-time input does not match what the program was compiled for."""
 

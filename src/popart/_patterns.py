@@ -13,7 +13,15 @@ from popart._exceptions import popart_exception
 from popart._session import PatternsLevel
 
 _MANDATORY = (
-    *("AllReduceToIdentity", "Atan2Arg0GradOp", "Atan2Arg1GradOp", "ConvDataGrad", "ConvFlipWeightsGradOp"),
+    *(
+        "AbsGradOp",
+        "SinGradOp",
+        "AllReduceToIdentity",
+        "Atan2Arg0GradOp",
+        "Atan2Arg1GradOp",
+        "ConvDataGrad",
+        "ConvFlipWeightsGradOp",
+    ),
     *("ConvTranspose", "CosGradOp", "CoshOp", "DivArg0GradOp", "DivArg1GradOp", "ExpGradOp", "Expm1GradOp"),
     *("FmodArg0GradOp", "Log1pGradOp", "LogGradOp", "LoopScanOut", "MatMulLhsGradOp", "MatMulOp", "MatMulRhsGradOp"),
     *("MulArgGradOp", "PowArg0GradOp", "PowArg1GradOp", "ReciprocalGradOp", "ScanToLoop", "SqrtGradOp"),

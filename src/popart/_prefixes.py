@@ -59,3 +59,4 @@ def _make(name: str, prefix: str) -> Callable[[], str]:
 PREFIXES = {name: _make(name, prefix) for name, prefix in _list_prefixes().items()}
 GRADIENT = _SINGLE["Gradient"]
 UPDATED = _SINGLE["UpdatedVar"]
+ACCUMULATOR = _SINGLE["Accum"]

@@ -45,11 +45,7 @@ class PyStepIO(IStepIO):
     def __init__(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
         for kind, arrays in (("input", inputs), ("output", outputs)):
             for name, array in arrays.items():
-                if not array.flags["C_CONTIGUOUS"]:
-                    raise popart_exception(
-                        f"The {kind} array {name!r} is not contiguous: its numbers do not lie behind one another. "
-                        "Pass np.ascontiguousarray(array)."
-                    )
+                _check_layout(kind, name, array)
         self._inputs, self._outputs = dict(inputs), dict(outputs)
         self._read: dict[str, int] = {}
         self._asserts = True
@@ -113,6 +109,14 @@ class PyStepIO(IStepIO):
         flat[: min(flat.size, found.size)] = found[: flat.size]
 
 
+def _check_layout(kind: str, name: str, array: Array) -> None:
+    if not array.flags["C_CONTIGUOUS"]:
+        raise popart_exception(
+            f"The {kind} array {name!r} is not contiguous (it is not c-contiguous): its numbers do not lie behind one "
+            "another. Pass np.ascontiguousarray(array)."
+        )
+
+
 def _may_hold(target: np.dtype[Any], found: np.dtype[Any]) -> bool:
     """An IPU has no 64-bit numbers: those of its results fit a wider array."""
     return target.kind == found.kind and target.itemsize >= found.itemsize
@@ -137,6 +141,7 @@ class PyStepIOCallback(IStepIO):
             array = self._ask(name, False)
             if array is None:
                 raise popart_exception(f"The input callback has no data for {name!r}.")
+            _check_layout("input", name, np.asarray(array))
             wanted = int(np.prod(shape, dtype=np.int64))
             if np.asarray(array).size != wanted:
                 raise popart_exception(
@@ -150,6 +155,7 @@ class PyStepIOCallback(IStepIO):
     def _put(self, name: str, value: Array) -> None:
         for part in value:
             target = self._give(name)
+            _check_layout("output", name, target)
             np.copyto(target.reshape(-1), part.reshape(-1), casting="same_kind")
             self._given(name)
 
@@ -159,8 +165,9 @@ class PyWeightsIO:
 
     def __init__(self, weights: Mapping[str, Array]) -> None:
         self._weights = dict(weights)
-        for array in self._weights.values():
+        for name, array in self._weights.items():
             find_format(array.dtype)
+            _check_layout("weight", name, array)
 
     def _find(self, name: str) -> Array | None:
         return self._weights.get(name)

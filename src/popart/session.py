@@ -6,21 +6,24 @@ optimizer state, reports.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from openipu.graph import OptimizerSpec
+from openipu.graph import OptimizerSpec, Program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
 from popart._exceptions import OutOfMemoryException, translate_errors
 from popart._options import SessionOptions
 from popart._patterns import Patterns
 from popart._sessions.base import Session
-from popart._sessions.model import SessionModule
+from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, check_tracked
+from popart._sessions.model import SessionModule, make_device_info
 from popart._training import MeanReductionStrategy, ReductionType
 from popart.optimizers import DeviceOptimizer
 from popart.optimizers.base import Factors
+from popart.tensorinfo import TensorInfo
 
 __all__ = ["InferenceSession", "OutOfMemoryException", "TrainingSession"]
 
@@ -60,6 +63,7 @@ class TrainingSession(Session):
     ) -> None:
         self._given_optimizer = optimizer
         super().__init__(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name, str(loss))
+        check_tracked(self._model.program, self._run_options.loss_scale_control)
         self._weights.state = self._name_state()
 
     def _describe_optimizer(self, module: SessionModule) -> OptimizerSpec:
@@ -71,11 +75,26 @@ class TrainingSession(Session):
             mean=options.accumulationAndReplicationReductionType is ReductionType.Mean,
             divides_last=options.meanAccumulationAndReplicationReductionStrategy is MeanReductionStrategy.Post,
         )
+        check_scaling(options, self._given_optimizer)
         weights = {name: value.dtype for name, value in module._parameters.items() if value is not None}
         self._optimizer = DeviceOptimizer(
             self._given_optimizer, weights, factors, bool(options.automaticLossScalingSettings.enabled)
         )
         return self._optimizer.spec
+
+    def _list_scalars(self) -> Mapping[str, float]:
+        found = self._optimizer.list_scalars()
+        if self._options.automaticLossScalingSettings.enabled:
+            found[FINAL_SCALE] = self._optimizer.optimizer.loss_scaling.val()
+        return found
+
+    def _list_state(self, program: Program) -> Mapping[str, str]:
+        return self._optimizer.name_all_state(program.state_slots)
+
+    def getInfo(self, id: str) -> TensorInfo:
+        """The format and shape of a tensor, of the model or of the optimizer."""
+        slot = next((one for one in self._model.program.state_slots if self._optimizer.name_state(one.key) == id), None)
+        return super().getInfo(id) if slot is None else make_device_info(slot.dtype, slot.shape)
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Plan and compile the program, and load it."""

@@ -46,7 +46,8 @@ def calcLoss(
 ) -> Any:
     """`(graph, probabilities, expected, loss, deltas, [numCorrect,] lossType, prog)`.
 
-    The probabilities are those of a softmax; deltas are the gradient of its input. `loss` has one number a sample.
+    The probabilities are those of a softmax; deltas are the gradient of its input. `loss` has one number a sample. The
+    number of right samples is added to what `numCorrect` holds.
     """
     given = list(rest)
     correct = given.pop(0) if isinstance(given[0], Tensor) else None
@@ -54,25 +55,27 @@ def calcLoss(
     del numbers  # scales of deltas and loss: only as nothing else than 1 in what is offered here
     kind = given.pop(0)
     prog: Target = given.pop(0)
-    targets = [loss, deltas, *([correct] if correct is not None else [])]
+    counted = [correct] if correct is not None else []
 
-    def traced(outputs: torch.Tensor, expected: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        found = _calculate(outputs, expected, kind)
-        return found if correct is not None else found[:2]
+    def traced(outputs: torch.Tensor, expected: torch.Tensor, *before: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        loss, deltas, right = _calculate(outputs, expected, kind)
+        return (loss, deltas, *(count.reshape(-1).to(right.dtype) + right for count in before))
 
-    call_library(graph, prog, "popnn::calcLoss", traced, [outputs, expected], outputs=targets, name=name)
+    operands, targets = [outputs, expected, *counted], [loss, deltas, *counted]
+    call_library(graph, prog, "popnn::calcLoss", traced, operands, outputs=targets, name=name)
 
 
 def calcAccuracy(
     graph: Graph, outputs: Tensor, expected: Tensor, correct: Tensor, prog: Target, name: str = ""
 ) -> None:
-    """How many samples have their largest output where it is expected."""
+    """Add to `correct` how many samples have their largest output where it is expected."""
 
-    def traced(given: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-        right = torch.argmax(given, 1) == wanted.reshape(-1).to(torch.int64)
-        return torch.sum(right).reshape(1)
+    def traced(given: torch.Tensor, wanted: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        right = torch.sum(torch.argmax(given, 1) == wanted.reshape(-1).to(torch.int64))
+        return before.reshape(-1).to(right.dtype) + right.reshape(1)
 
-    call_library(graph, prog, "popnn::calcAccuracy", traced, [outputs, expected], outputs=[correct], name=name)
+    operands = [outputs, expected, correct]
+    call_library(graph, prog, "popnn::calcAccuracy", traced, operands, outputs=[correct], name=name)
 
 
 def _find(graph: Graph, tensor: Tensor, prog: Target, name: str, *, largest: bool, values: bool) -> list[Tensor]:

@@ -6,10 +6,12 @@ registered for: the suite's build files say it, which Python cannot read, so the
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,6 +29,33 @@ if "onnx.mapping" not in sys.modules:  # removed from ONNX since
     onnx.mapping = sys.modules["onnx.mapping"] = _mapping
 if not hasattr(np, "product"):
     np.product = np.prod  # type: ignore[attr-defined]
+
+
+def _take_one_argument() -> None:
+    """Functions of weights that are given to ONNX's reference of Resize have got a second argument, the scale."""
+    from onnx.reference.ops import op_resize
+
+    original = op_resize._interpolate_nd
+
+    def _call(function: Any, ratio: float, scale: float = 1.0) -> Any:
+        if function is op_resize._nearest_coeffs:
+            return function(ratio)
+        needed = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+        return function(ratio, scale) if len(needed) > 1 else function(ratio)
+
+    def interpolate(data: Any, get_coeffs: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(data, lambda *given: _call(get_coeffs, *given), *args, **kwargs)
+
+    op_resize._interpolate_nd = interpolate
+    try:
+        from onnx.backend.test.case.node import resize
+    except ImportError:
+        return
+    for name in ("interpolate_nd", "_interpolate_nd"):
+        setattr(resize, name, interpolate)
+
+
+_take_one_argument()
 
 
 def pytest_configure(config: pytest.Config) -> None:

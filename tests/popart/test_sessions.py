@@ -220,3 +220,80 @@ def test_a_cpu_has_no_profile() -> None:
     session.prepareDevice()
     with pytest.raises(popart.poplar_exception, match=r"Profiling is disabled for current device type\."):
         session.getSummaryReport()
+
+
+def test_an_anchored_weight_has_its_new_value_and_an_accumulator_its_sum(train) -> None:
+    builder, names = build()
+    x = make_data(2, 3)
+    _, results = train(builder, names["loss"], [names["w"]], {"x": x})
+    weight = torch.tensor(WEIGHT, requires_grad=True)
+    (gradient,) = torch.autograd.grad(torch.tanh(torch.tensor(x) @ weight).sum(), [weight])
+    np.testing.assert_allclose(results[names["w"]], (weight - 0.1 * gradient).detach(), rtol=1e-5, atol=1e-6)
+
+    builder, names = build()
+    options = popart.SessionOptions()
+    options.enableGradientAccumulation, options.accumulationFactor = True, 3
+    wanted = [popart.reservedAccumPrefix() + names["w"], GRADIENT + names["w"], names["w"]]
+    _, results = train(builder, names["loss"], wanted, {"x": make_data(3, 2, 3)}, options=options)
+    np.testing.assert_allclose(results[wanted[0]], np.cumsum(results[wanted[1]], 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(results[names["w"]][2], WEIGHT)  # the update comes after the last of them
+
+
+def test_values_of_the_optimizer_are_anchors(train) -> None:
+    builder, names = build()
+    name = popart.reservedDefaultScaledLearningRate0Prefix() + "FLOAT"
+    optimizer = popart.SGD({"defaultLearningRate": (0.25, False)})
+    _, results = train(builder, names["loss"], [name], {"x": make_data(2, 3)}, optimizer)
+    assert float(results[name]) == 0.25
+
+
+def test_executables_are_known_again(tmp_path: Path, device: popart.DeviceInfo) -> None:
+    builder, names = build()
+
+    def make(batches: int = 1) -> popart.InferenceSession:
+        flow = popart.DataFlow(batches, [names["active"]])
+        return popart.InferenceSession(builder.getModelProto(), flow, device)
+
+    make().compileAndExport(str(tmp_path / "program.popef"))
+    again = make()
+    again.loadExecutable(str(tmp_path / "program.popef"))
+    again.prepareDevice()
+    results = again.initAnchorArrays()
+    x = make_data(2, 3)
+    again.run(popart.PyStepIO({"x": x}, results))
+    np.testing.assert_allclose(results[names["active"]], np.tanh(x @ WEIGHT), rtol=1e-5, atol=1e-6)
+    with pytest.raises(popart.popart_exception, match="was not written by a session with this model"):
+        make(2).loadExecutable(str(tmp_path / "program.popef"))
+    (tmp_path / "damaged.popef").write_text("{")
+    with pytest.raises(popart.popart_exception, match=r"damaged\.popef"):
+        make().loadExecutable(str(tmp_path / "damaged.popef"))
+
+
+def test_weights_beside_a_model_are_written_back_with_the_state(train, tmp_path: Path) -> None:
+    builder, names = build()
+    file = tmp_path / "weights.bin"
+    builder.saveInitializersExternally([names["w"]], str(file))
+    optimizer = popart.SGD({"defaultLearningRate": (0.1, False), "defaultMomentum": (0.9, True)})
+    session, _ = train(builder, names["loss"], [names["loss"]], {"x": make_data(2, 3)}, optimizer)
+    session.modelToHost(str(tmp_path / "model.onnx"))
+    found = np.empty_like(WEIGHT)
+    session.readWeights(popart.PyWeightsIO({"w": found}))
+    assert file.stat().st_size == 2 * found.nbytes  # the momentum lies behind the weight
+    np.testing.assert_array_equal(np.fromfile(file, np.float32, found.size).reshape(found.shape), found)
+    session.updateExternallySavedTensorLocations(str(file), str(tmp_path / "moved.bin"))
+    with pytest.raises(popart.popart_exception, match="No ONNX model initializers have external location set to"):
+        session.updateExternallySavedTensorLocations(str(file), str(tmp_path / "again.bin"))
+
+
+def test_a_reduction_over_no_axes_reduces_nothing(device: popart.DeviceInfo) -> None:
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [2, 3])
+    y = builder.aiOnnx.reducel1([x], axes=[])
+    with pytest.raises(popart.popart_exception, match=r"Axis 2 is out of acceptable range \[-2, 1\]"):
+        builder.aiOnnx.reducesum([x], axes=[2])
+    session = popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]), device)
+    results = session.initAnchorArrays()
+    session.prepareDevice()
+    data = make_data(2, 3)
+    session.run(popart.PyStepIO({x: data}, results))
+    np.testing.assert_array_equal(results[y], np.abs(data))

@@ -12,6 +12,9 @@ from onnx_models import make_model
 
 from openipu.errors import TranslationError
 from openipu.model_files import run_file
+from openipu.translate.module import ForeignModule
+from openipu.translate.onnx.reading import read_model
+from openipu.translate.onnx.table import TABLE
 
 X = torch.linspace(-3, 4, 24).reshape(2, 3, 4)
 IMAGE = torch.linspace(-3, 4, 24).reshape(1, 1, 4, 6)
@@ -110,3 +113,66 @@ def test_softmax_took_all_dimensions_from_its_axis_on_and_now_takes_one() -> Non
 def test_an_op_that_its_operator_set_does_not_have_is_named() -> None:
     with pytest.raises(TranslationError, match="Resize is not part of operator set 9"):
         run("Resize", 9, IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("opset", "weights", "attributes"),
+    [(6, (), {"k": 2, "axis": 2}), (10, ([2],), {"axis": 2}), (11, ([2],), {"axis": 2, "largest": 1, "sorted": 1})],
+    ids=["attribute", "tensor", "largest"],
+)
+def test_the_largest_elements_come_first_in_every_form(
+    opset: int, weights: tuple[Any, ...], attributes: dict[str, Any]
+) -> None:
+    values, places = run("TopK", opset, X, *weights, outputs=2, **attributes)
+    wanted = X.topk(2, 2)
+    torch.testing.assert_close(values, wanted.values)
+    assert torch.equal(places.long(), wanted.indices)
+
+
+def test_the_smallest_elements_can_be_asked_for_since_11() -> None:
+    values, _ = run("TopK", 11, X, [2], outputs=2, axis=2, largest=0)
+    torch.testing.assert_close(values, X.topk(2, 2, largest=False).values)
+
+
+STATISTICS = [np.linspace(low, high, 3, dtype=np.float32) for low, high in ((0.5, 2), (-1, 1), (-0.5, 0.5), (0.5, 1.5))]
+
+
+@pytest.mark.parametrize(("opset", "attributes"), [(6, {"is_test": 1}), (7, {}), (9, {}), (14, {}), (15, {})])
+def test_batch_norm_of_inference_reads_its_statistics_in_every_form(opset: int, attributes: dict[str, Any]) -> None:
+    (found,) = run("BatchNormalization", opset, X, *STATISTICS, **attributes)
+    scale, bias, mean, variance = (torch.tensor(value) for value in STATISTICS)
+    torch.testing.assert_close(found, torch.nn.functional.batch_norm(X, mean, variance, scale, bias))
+
+
+@pytest.mark.parametrize(("opset", "outputs"), [(6, 5), (7, 5), (9, 5), (14, 3), (15, 3)])
+def test_batch_norm_of_training_makes_new_statistics_in_every_form(opset: int, outputs: int) -> None:
+    attributes = {"training_mode": 1} if opset >= 14 else {}
+    found = run("BatchNormalization", opset, X, *STATISTICS, outputs=outputs, momentum=0.8, **attributes)
+    scale, bias, mean, variance = (torch.tensor(value) for value in STATISTICS)
+    torch.testing.assert_close(found[0], torch.nn.functional.batch_norm(X, None, None, scale, bias, True))
+    torch.testing.assert_close(found[1], 0.8 * mean + 0.2 * X.mean((0, 2)))
+    torch.testing.assert_close(found[2], 0.8 * variance + 0.2 * X.var((0, 2), unbiased=False))
+    if outputs == 5:
+        torch.testing.assert_close(found[3], X.mean((0, 2)))
+
+
+@pytest.mark.parametrize("opset", [6, 7, 10])
+def test_dropout_drops_in_training_alone_until_11(opset: int) -> None:
+    model = make_model([helper.make_node("Dropout", ["x"], ["y", "mask"], ratio=0.5)], {"x": [64, 64]}, ["y", "mask"])
+    model.opset_import[0].version = opset
+    module = ForeignModule(read_model(model.SerializeToString()).graph, TABLE)
+    x = torch.ones(64, 64)
+    kept, everything = module.eval()(x).values()
+    assert torch.equal(kept, x)
+    assert everything.all()
+    torch.manual_seed(0)
+    dropped, mask = module.train()(x).values()
+    assert 0.4 < float(mask.float().mean()) < 0.6
+    torch.testing.assert_close(dropped, mask * 2.0)
+
+
+def test_a_matrix_product_broadcast_its_bias_by_a_flag_until_6() -> None:
+    first, second, row = X[0], np.ones((4, 2), np.float32), np.array([1, 2], np.float32)
+    for opset, attributes in ((6, {"broadcast": 1}), (7, {}), (11, {})):
+        (found,) = run("Gemm", opset, first, second, row, alpha=0.5, beta=2.0, **attributes)
+        torch.testing.assert_close(found, 0.5 * first @ torch.tensor(second) + 2 * torch.tensor(row))

@@ -39,13 +39,16 @@ class Interpreter:
         variables: Variables | None = None,
         replicas: int = 1,
         inner: Mapping[int, torch.Tensor] | None = None,
+        watched: frozenset[str] = frozenset(),
     ) -> None:
+        """`watched`: tensors whose gradients are asked for."""
         self._table = table
         self._training = training
         self._file = file
         self._replicas = replicas
         self._variables = Variables() if variables is None else variables
         self._inner = dict(inner or {})  # weights of the graphs inside, by the identity of their `Weight`
+        self._watched = watched
         self._depth = 0
         self._written_out = 0
         self.values: Mapping[str, torch.Tensor] = {}  # of the outermost graph, once it has run
@@ -94,8 +97,15 @@ class Interpreter:
                     f"{self._file or graph.name}: {node.title} cannot be computed for inputs of "
                     f"{_describe_inputs(inputs)}: {_first_line(error)}. Check its inputs and attributes."
                 ) from error
-        made = zip(node.outputs, results, strict=False)
-        known.update((name, value) for name, value in made if name and value is not None)
+        for name, value in zip(node.outputs, results, strict=False):
+            if name and value is not None:
+                known[name] = self._watch(value) if name in self._watched else value
+
+    def _watch(self, value: torch.Tensor) -> torch.Tensor:
+        """A constant whose gradient is asked for is a tensor of the program."""
+        if value.requires_grad or not value.dtype.is_floating_point or is_on_ipu(value) or not is_capturing():
+            return value
+        return lift(value).detach().requires_grad_()
 
     def _run_body(
         self, body: ForeignGraph, inputs: Sequence[torch.Tensor], around: Mapping[str, torch.Tensor]

@@ -94,6 +94,7 @@ class ForeignModule(nn.Module):
             variables=variables,
             replicas=self.replicas,
             inner={weight: values[name] for weight, name in self._inner.items()},
+            watched=frozenset(goal.gradients.values()),
         )
         results = interpreter.run(self.graph, values, dict.fromkeys(names))
         self.observe(interpreter.values)

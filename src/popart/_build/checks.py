@@ -1,4 +1,4 @@
-"""What a builder refuses at once: windows that do not fit their data.
+"""What a builder refuses at once: windows and axes that do not fit their data.
 
 In: an op with its inputs and attributes. Out: nothing, or popart_exception.
 """
@@ -16,9 +16,15 @@ _WINDOWED = ("Conv", "AveragePool", "MaxPool")
 
 def check_windows(op: str, inputs: Sequence[str], attributes: Mapping[str, Any], graph: BuilderGraph) -> None:
     """Refuse a convolution, a pool or a padding that does not fit what it is of."""
-    if op not in (*_WINDOWED, "Pad") or not inputs or not graph.knows(inputs[0]):
+    reduces = op.startswith("Reduce")
+    if not (reduces or op in (*_WINDOWED, "Pad")) or not inputs or not graph.knows(inputs[0]):
         return
     shape = graph.describe(inputs[0])[1]
+    if reduces:
+        for axis in attributes.get("axes") or ():
+            if not -len(shape) <= axis < len(shape):
+                raise popart_exception(f"Axis {axis} is out of acceptable range [{-len(shape)}, {len(shape) - 1}]")
+        return
     if op == "Pad":
         pads = attributes.get("pads")
         if pads is not None and len(pads) != 2 * len(shape):

@@ -33,6 +33,7 @@ SERIALISE_FACTOR = "__serialize_matmul_factor"
 SERIALISE_PRECISION = "__serialize_matmul_precision"
 INPLACE_NAMES = "__inplace_op_names"
 INPLACE_PRIORITIES = "__inplace_op_priorities"
+_WORDS = {IPU: "Virtual graph", STAGE: "Pipeline stage", PHASE: "Execution phase"}
 _SERIAL_MODES = ("none", "input_channels", "reducing_dim", "output_channels")
 
 
@@ -249,7 +250,7 @@ class NodeAttributes:
         if outputs is not None:
             return self.getInt64NodeAttribute(name, outputs)
         if name not in self._graph.attributes:
-            raise popart_exception(f"Attribute {name} not found")
+            raise popart_exception(f"{_WORDS[name]} not set in current scope: open a block with it, or name a node.")
         return int(self._graph.attributes[name])
 
     def getVirtualGraph(self, nodeOutputNames: Any = None) -> int:

@@ -17,11 +17,13 @@ from popart._exceptions import popart_exception
 
 def save_externally(model: onnx.ModelProto, names: Sequence[str], path: Path) -> None:
     """Move some weights of a model to a file."""
+    if not path.absolute().parent.is_dir():
+        raise popart_exception(f"Unable to save tensors to {path}: its parent directory does not exist.")
     by_name = {entry.name: entry for entry in model.graph.initializer}
     for name in names:
         entry = by_name.get(name)
         if entry is None:
-            raise popart_exception(f"Unable to save tensor {name!r} externally: it is no initialiser of the model.")
+            raise popart_exception(f"Unable to save tensor {name!r} externally: it is not an initializer of the model.")
         if entry.data_location == onnx.TensorProto.EXTERNAL:
             raise popart_exception(f"Tensor {name!r} already has an external data_location.")
     content = bytearray()
@@ -32,12 +34,32 @@ def save_externally(model: onnx.ModelProto, names: Sequence[str], path: Path) ->
         content += data
         kind, dims = entry.data_type, list(entry.dims)
         entry.Clear()
-        entry.name, entry.data_type, entry.data_location = name, kind, onnx.TensorProto.EXTERNAL
+        entry.name, entry.data_type = name, kind
         entry.dims.extend(dims)
-        for key, value in (("location", str(path)), ("offset", str(start)), ("length", str(len(data)))):
-            entry.external_data.add(key=key, value=value)
+        refer(entry, str(path), start, len(data))
     save_bytes(path, bytes(content))
+    note_own(path)
+
+
+def note_own(path: Path) -> None:
+    """A file that this process wrote may be read again, wherever it lies."""
     _own.add(path.resolve())
+
+
+def find_location(entry: onnx.TensorProto) -> str | None:
+    """The file that has a weight's data; None: the model itself has it."""
+    if entry.data_location != onnx.TensorProto.EXTERNAL:
+        return None
+    return next((item.value for item in entry.external_data if item.key == "location"), "")
+
+
+def refer(entry: onnx.TensorProto, location: str, start: int, length: int) -> None:
+    """Let a weight's data lie in a file."""
+    entry.ClearField("raw_data")
+    del entry.external_data[:]
+    entry.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", str(start)), ("length", str(length))):
+        entry.external_data.add(key=key, value=value)
 
 
 def take_in(content: bytes, folder: Path) -> bytes:
@@ -75,7 +97,9 @@ def _read_part(entry: onnx.TensorProto, folder: Path) -> bytes:
             file.seek(start)
             data = file.read(length)
     except (OSError, ValueError) as error:
-        raise popart_exception(f"Tensor {entry.name!r}: {path} cannot be read: {error}") from error
+        raise popart_exception(
+            f"Tensor {entry.name!r} has its data in {path}, but it doesn't exist or is not accessible: {error}"
+        ) from error
     return data
 
 

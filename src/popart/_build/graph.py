@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
-from onnx import numpy_helper
 
 from openipu.errors import OpenIpuError
 from openipu.translate.onnx.reading import read_model
+from popart._build.external import find_location
 from popart._build.inference import infer_outputs, shrink
 from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
@@ -66,6 +66,10 @@ class BuilderGraph:
                 )
             self.opsets["ai.onnx" if entry.domain == "" else entry.domain] = entry.version
         graph = self.model.graph
+        for entry in graph.initializer:
+            location = find_location(entry)
+            if location is not None and not Path(location).exists():
+                raise RuntimeError(f"Data of {entry.name!r} is in {location}, but it doesn't exist or is not accessible")
         self.names = {value.name for value in (*graph.input, *graph.initializer)}
         self.names |= {name for node in graph.node for name in node.output}
         self._nodes = {frozenset(node.output): node for node in graph.node}

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from popart._build.checks import check_windows
 from popart._build.graphcore import COUNTED_BY_INPUTS, FIRST_ONLY, METHODS
 from popart._build.signatures import OPSETS, OpMethod, list_methods
+from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
 from popart._formats import find_format
 
@@ -65,6 +64,8 @@ class Opset:
         inputs = _list_inputs(method, args)
         if method.name in COUNTED_BY_INPUTS:
             count = len(args)
+        if method.name == "call":
+            _check_callee(name, given["callee"], len(inputs), int(count))
         attributes = _convert_attributes(method, given, count)
         if method.op == "MultiConv":
             attributes["numConvs"] = len(args)
@@ -99,6 +100,15 @@ def _check_inputs(method: OpMethod, inputs: Sequence[str]) -> None:
         )
 
 
+def _check_callee(name: str, callee: Any, inputs: int, outputs: int) -> None:
+    graph = _take_graph(callee)
+    for given, own, word in ((inputs, len(graph.input), "inputs"), (outputs, len(graph.output), "outputs")):
+        if given != own:
+            raise popart_exception(
+                f"For CallOp '{name}', number of {word} ({given}) does not match that of the callee subgraph ({own})"
+            )
+
+
 def _convert_attributes(method: OpMethod, given: Mapping[str, Any], count: int | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -106,7 +116,7 @@ def _convert_attributes(method: OpMethod, given: Mapping[str, Any], count: int |
         if kind is None and name != "is_value_sparse":
             continue
         converted = _convert(method, name, kind or "", value)
-        if converted is not None:
+        if converted is not None and not _is_usual(method, name, value):
             found[_OWN_NAMES.get(name, name)] = converted
     if method.op == "Constant" and given.get("is_value_sparse"):
         value = found.pop("value")
@@ -135,7 +145,7 @@ def _convert(method: OpMethod, name: str, kind: str, value: Any) -> Any:  # noqa
         return find_format(value).onnx if isinstance(value, str) else int(value)
     match kind:
         case "TENSOR" | "SPARSE_TENSOR":
-            return make_tensor(value)
+            return _make_tensor(value)
         case "GRAPH":
             return _take_graph(value)
         case "INT" | "OTHER":
@@ -158,17 +168,20 @@ def _convert(method: OpMethod, name: str, kind: str, value: Any) -> Any:  # noqa
     return value
 
 
+def _is_usual(method: OpMethod, name: str, value: Any) -> bool:
+    """PopART does not write what an op of ONNX does by default."""
+    usual = method.signature.parameters[name].default if name in method.signature.parameters else None
+    return method.domain == "" and isinstance(usual, int | float | str) and type(value) is type(usual) and value == usual
+
+
 def _is_optional(method: OpMethod, name: str) -> bool:
     return method.domain == "" and method.signature.parameters[name].default == ""
 
 
-def make_tensor(value: Any) -> onnx.TensorProto:
-    """An array as ONNX holds it. A scalar keeps having no dimensions."""
+def _make_tensor(value: Any) -> onnx.TensorProto:
     array = np.asarray(value)
-    find_format(array.dtype)
-    tensor = numpy_helper.from_array(np.ascontiguousarray(array))
-    if math.prod(tensor.dims) == array.size and len(tensor.dims) != array.ndim:
-        del tensor.dims[:]
+    tensor = onnx.TensorProto()
+    write_values(tensor, "", find_format(array.dtype).onnx, array)
     return tensor
 
 
@@ -179,6 +192,15 @@ def _take_graph(builder: Any) -> onnx.GraphProto:
     copy = onnx.GraphProto()
     copy.CopyFrom(graph.model.graph)
     return copy
+
+
+def _convert_overload(method: OpMethod, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Two methods of PopART have a second form."""
+    if method.name == "init" and len(args) == 4 and isinstance(args[3], str):  # without a batch axis
+        return (*args[:3], -1, args[3])
+    if method.name == "reshape" and method.domain and args and isinstance(args[0], str):  # one name
+        return ([args[0]], *args[1:])
+    return args
 
 
 def _check_types(bound: inspect.BoundArguments) -> None:
@@ -192,7 +214,7 @@ def _check_types(bound: inspect.BoundArguments) -> None:
         elif kind is int:
             fits = hasattr(value, "__index__") or isinstance(value, bool)
         elif kind is float:
-            fits = isinstance(value, int | float | np.number)
+            fits = isinstance(value, int | float | np.number) or (isinstance(value, np.ndarray) and value.ndim == 0)
         else:
             fits = isinstance(value, kind) or (kind is bool and isinstance(value, int))
         if not fits and not (name == "to" and isinstance(value, int | str)):
@@ -201,6 +223,7 @@ def _check_types(bound: inspect.BoundArguments) -> None:
 
 def _make_method(method: OpMethod) -> Callable[..., Any]:
     def add(self: Opset, *args: Any, **kwargs: Any) -> Any:
+        args = _convert_overload(method, args)
         if "lambda" in kwargs:
             kwargs["lambda_"] = kwargs.pop("lambda")
         if "name" in kwargs and "name" not in method.signature.parameters:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from openipu.graph import RunOptions, Tap
+from openipu.graph import Program, RunOptions, Tap
+from openipu.run import Executable
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
@@ -22,16 +23,19 @@ from popart._exceptions import popart_exception, translate_errors
 from popart._logging import session_log
 from popart._options import SessionOptions, check_training
 from popart._patterns import Patterns
-from popart._prefixes import GRADIENT
-from popart._session import SyntheticDataMode
-from popart._sessions import reports
+from popart._prefixes import GRADIENT, UPDATED
+from popart._session import Instrumentation, IrSerializationFormat, SyntheticDataMode
+from popart._sessions import files, ir_text, reports
+from popart._sessions.dialect import adapt
+from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, list_tracked, read_control
 from popart._sessions.model import SessionModel, capture, list_inputs, load
-from popart._sessions.placement import check_placement, place_nodes
+from popart._sessions.placement import check_ipus, check_placement, place_nodes
 from popart._sessions.saved_state import part_state
-from popart._sessions.stepping import run_step, shape_anchor
+from popart._sessions.stepping import choose_kept, run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
 from popart._stepio import IStepIO, PyWeightsIO
+from popart._tensors import AnchorReturnTypeId
 from popart._training import ReductionType
 from popart.tensorinfo import TensorInfo
 
@@ -63,18 +67,32 @@ class Session:
         self._seed = DEFAULT_SEED
         self._compiled: Compiled | None = None
         self._weights_loaded = False
+        self._engine_loaded = False
+        self._from_file = False  # the program was compiled by another session
         self._has_run = False
         (patterns or Patterns())._check()
         check_training(self._options, self._training)
+        if not self._training:
+            check_scaling(self._options, None)
         with translate_errors():
-            model, self._saved_state = part_state(load(fnModel))
+            read, self._saved_state = part_state(load(fnModel))
+            model = adapt(read)
             if not self._training and dataFlow.nAnchors() == 0:
                 raise popart_exception("User must specify an anchor tensor when doing inference.")
-            placed = place_nodes(model, self._options)
+            ipus = max(1, deviceInfo.numIpus // count_replicas(self._options))
+            placed = place_nodes(model, self._options, ipus)
             check_placement(placed, self._options, dataFlow, deviceInfo, self._training)
             inputs = list_inputs(placed, inputShapeInfo or InputShapeInfo())
             self._model: SessionModel = capture(
-                placed, inputs, dataFlow, loss=loss, describe_optimizer=self._describe_optimizer, name=name
+                placed,
+                inputs,
+                dataFlow,
+                loss=loss,
+                describe_optimizer=self._describe_optimizer,
+                name=name,
+                others=lambda program: {*self._list_scalars(), *self._list_state(program)},
+                after_update=self._options.accumulationFactor == 1,
+                tracked=list_tracked(self._options),
             )
             self._run_options = self._build_options()
         self._weights = HostWeights(self._model.module)
@@ -83,8 +101,34 @@ class Session:
         return None
 
     def _build_options(self) -> RunOptions:
-        taps = tuple(Tap(anchor, anchor, MODES[self._flow.art(anchor).id()], 1) for anchor in self._model.updated)
-        return build_run_options(self._options, self._flow, self._training, self._model.leaves, self._seed, taps=taps)
+        taps = tuple(
+            Tap(anchor, UPDATED + weight, MODES[self._flow.art(anchor).id()], self._period(anchor))
+            for anchor, weight in self._model.updated.items()
+        )
+        state = self._list_state(self._model.program)
+        taps += tuple(
+            Tap(anchor, f"State___{state[anchor]}", MODES[self._flow.art(anchor).id()], self._period(anchor))
+            for anchor in self._flow.anchors()
+            if anchor in state
+        )
+        control = read_control(self._options, self._model.tracked)
+        return build_run_options(
+            self._options,
+            self._flow,
+            self._training,
+            self._model.leaves,
+            self._seed,
+            taps=taps,
+            loss_scale_control=control,
+        )
+
+    def _list_state(self, program: Program) -> Mapping[str, str]:
+        """Optimizer state: PopART's names -> openipu's."""
+        return {}
+
+    def _period(self, anchor: str) -> int:
+        kind = self._flow.art(anchor)
+        return kind.rp() if kind.id() is AnchorReturnTypeId.EveryN else 1
 
     @property
     def dataFlow(self) -> DataFlow:
@@ -104,6 +148,8 @@ class Session:
     def getInfo(self, id: str) -> TensorInfo:
         """The format and shape of a tensor."""
         found = self._model.describe(id)
+        if found is None and id in self._list_scalars():
+            return TensorInfo("FLOAT16" if id == "lossScaling_FLOAT16" else "FLOAT", [])
         if found is None:
             raise popart_exception(f"No TensorInfo for tensor with id '{id}': the model has no such tensor.")
         return found
@@ -129,10 +175,11 @@ class Session:
         """Plan and compile the program, and load it."""
         if self._device.type is DeviceType.Ipu and not self._device.isAttached and not self._device.attach():
             raise popart_exception("Failed to attach to the device: another program holds its IPUs.")
+        check_ipus(self._model.onnx, self._options, self._device)
         engine = read_engine(self._options)
         directory = engine.report_directory / self._name if engine.wants_profile else None
-        session_log.info("Starting compilation")
         with translate_errors():
+            self._find_cached()
             self._compiled = compile_program(
                 self._model.program,
                 options=self._run_options,
@@ -141,21 +188,71 @@ class Session:
                 front_end=FrontEnd(),
                 cache_directory=self._choose_cache(),
             )
-        self._weights_loaded = False
+            self._keep_cached()
+        session_log.info("Graph compiled")
+        self._weights_loaded = self._engine_loaded = False
         if loadEngine:
             self.loadEngineAndConnectStreams()
 
     def _choose_cache(self) -> Path | None:
-        return Path(self._options.cachePath) if self._options.enableEngineCaching else None
+        return files.find_cache(self._options)
+
+    @property
+    def _identity(self) -> str:
+        return files.identify(self._model.program, self._run_options, self._device, self._options.engineOptions)
+
+    def _find_cached(self) -> None:
+        """Say whether the program was compiled before: its plan and native code are then in the store."""
+        folder = self._choose_cache()
+        if not self._from_file and folder is not None and self._device.type is not DeviceType.Cpu:
+            self._from_file = files.matches(folder / f"{self._identity}.popef", self._identity)
+        session_log.debug("%s", "Loading serialized PopART executable" if self._from_file else "Starting compilation")
+
+    def _keep_cached(self) -> None:
+        folder = self._choose_cache()
+        if folder is not None and self._device.type is not DeviceType.Cpu and not self._from_file:
+            files.write(folder / f"{self._identity}.popef", self._identity, self._name)
+
+    def compileAndExport(self, filename: str) -> None:
+        """Plan and compile the program, and write a file by which other sessions know it again."""
+        files.check_savable(self._device)
+        self.prepareDevice(loadEngine=False)
+        self.saveExecutable(filename)
+
+    def saveExecutable(self, path: str, savePopartMetadata: bool = True, saveVariables: bool = True) -> None:
+        """Write a file by which other sessions know the program again."""
+        files.check_savable(self._device)
+        self._require("saveExecutable")
+        files.write(files.choose_path(path), self._identity, self._name)
+
+    def saveVariables(self, path: str) -> None:
+        """Write the weights that the host has, as a model."""
+        self._weights.save(self._source, files.choose_path(path), self._collect_state())
+
+    def loadExecutable(self, filename: str) -> None:
+        """Use what another session compiled: it must have been the same program."""
+        with translate_errors():
+            if not files.matches(files.choose_path(filename), self._identity):
+                raise popart_exception(
+                    f"{filename} was not written by a session with this model, data flow and options."
+                )
+        self._from_file = True
+
+    def _serializeIr(self, format: IrSerializationFormat) -> str:
+        return ir_text.serialise(self._model.onnx.graph)
 
     def loadEngineAndConnectStreams(self) -> None:
         """Load the program."""
-        compiled = self._require("loadEngineAndConnectStreams")
+        if self._compiled is None:
+            raise popart_exception("There is no compiled engine to load: call prepareDevice first.")
+        compiled = self._compiled
         if not self._training:
             with translate_errors():
                 self._weights.load_into(compiled.executable)
             self._weights_loaded = True
         compiled.executable.random_state = torch.Generator().manual_seed(self._seed).get_state()
+        self._engine_loaded = True
+        session_log.info("Engine loaded")
 
     def __openipu_compiled__(self) -> Compiled:
         """What `openipu.export_program` writes: the program, with weights as the device has them."""
@@ -172,6 +269,8 @@ class Session:
     def weightsFromHost(self) -> None:
         """Copy weights from the host to the device."""
         compiled = self._require("weightsFromHost")
+        if not self._engine_loaded:
+            self.loadEngineAndConnectStreams()
         with translate_errors():
             self._weights.load_into(compiled.executable)
         self._weights_loaded = True
@@ -195,7 +294,8 @@ class Session:
         """Give the host new weights; `weightsFromHost` brings them to the device."""
         if not self._training and self._options.constantWeights:
             raise popart_exception(
-                "Cannot call writeWeights when constantWeights is set: set SessionOptions.constantWeights to False."
+                "Cannot call writeWeights when constantWeights is set. Set `constantWeights` to False in the "
+                "`SessionOption`s when initialising the session to enable this behaviour."
             )
         self._weights.take(weightsIo)
 
@@ -206,11 +306,13 @@ class Session:
         if stepio is None:
             raise TypeError("run needs a PyStepIO or a PyStepIOCallback.")
         compiled = self._require("run")
+        if not self._engine_loaded:
+            self.loadEngineAndConnectStreams()
         if self._device.type is DeviceType.OfflineIpu:
             raise popart_exception("Offline IPU devices can only be used for compilation.")
         if not self._options.compileEngine:
             raise popart_exception("Cannot run a session that was made with SessionOptions.compileEngine=False.")
-        if self._training and not self._weights_loaded:
+        if self._training and not self._weights_loaded and self._weights.values:
             raise popart_exception(
                 "Must call weightsFromHost before run as the model has initializers, and the device has none of them."
             )
@@ -224,9 +326,32 @@ class Session:
             stepio._check(sizes, places, list(self._model.onnx.graph.weights))
         with translate_errors():
             run_step(
-                self._model, compiled.executable, self._flow, stepio, self._options.syntheticDataMode, self._scales()
+                self._model,
+                compiled.executable,
+                self._flow,
+                stepio,
+                self._options.syntheticDataMode,
+                self._scales(),
+                self.getInfo,
             )
+            self._put_scalars(stepio, compiled.executable)
         self._has_run = True
+
+    def _put_scalars(self, stepio: IStepIO, executable: Executable) -> None:
+        """Anchors that are values of the optimizer, each the same for all micro-batches of an update."""
+        options = self._run_options
+        for name, value in self._list_scalars().items():
+            if not self._flow.isAnchored(name) or not stepio._wants(name):
+                continue
+            each = [value] * options.device_iterations
+            if name == FINAL_SCALE and executable.loss_scale is not None:
+                each = executable.loss_scale.used
+            values = torch.tensor(each, dtype=self.getInfo(name)._number_format.torch).view(-1, 1, 1)
+            spread = values.expand(-1, options.gradient_accumulation, options.replicas)
+            stepio._put(name, choose_kept(spread, self._flow, name).reshape(-1).numpy())
+
+    def _list_scalars(self) -> Mapping[str, float]:
+        return {}
 
     def _scales(self) -> Mapping[str, float]:
         """With a mean over replicas, PopART's gradients begin with their share of the loss."""
@@ -237,8 +362,11 @@ class Session:
 
     def modelToHost(self, fn: str) -> None:
         """Write the model with the weights that the device has."""
-        if self._compiled is not None:
-            self.weightsToHost()
+        if self._compiled is None:
+            raise popart_exception(
+                "Devicex::prepare() must be called before Devicex::weightsToHost(): call session.prepareDevice() first."
+            )
+        self.weightsToHost()
         self._weights.save(self._source, Path(fn), self._collect_state())
 
     def _collect_state(self) -> dict[str, torch.Tensor]:
@@ -253,9 +381,8 @@ class Session:
         )
 
     def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:
-        """Weights that were saved in one file are to be found in another."""
-        if not Path(toLocation).is_file():
-            raise popart_exception(f"{toLocation} is not a file.")
+        """From now on, weights that were saved in one file are written to another."""
+        self._weights.move_file(self._source, fromLocation, toLocation)
 
     def getRandomSeed(self) -> int:
         """The seed of the program's random numbers."""
@@ -277,11 +404,15 @@ class Session:
     def getRNGState(self) -> list[int]:
         """Where the program's random numbers stand."""
         self._check_rng()
+        if self._options.syntheticDataMode is not SyntheticDataMode.Off:
+            return []  # nothing comes back to the host
         return self._require("getRNGState").executable.rng_state
 
     def setRNGState(self, stateValue: list[int]) -> None:
         """Let the program's random numbers go on from a state."""
         self._check_rng()
+        if self._options.syntheticDataMode is not SyntheticDataMode.Off:
+            return
         with translate_errors():
             self._require("setRNGState").executable.rng_state = list(stateValue)
 
@@ -293,7 +424,12 @@ class Session:
             )
         compiled = self._require("getCycleCount")
         if not self._has_run:
-            raise popart_exception("Must call 'run' before getting cycle count.")
+            raise popart_exception("Must call run before getCycleCount.")
+        if id.startswith("inner") != (Instrumentation.Inner in self._options.hardwareInstrumentations and bool(id)):
+            raise popart_exception(
+                f"There is no cycle counter {id!r}. Make sure you have set SessionOption::hardwareInstrumentations "
+                "correctly."
+            )
         return int(compiled.plan.timing.call_cycles)
 
     def getReport(self) -> Any:
@@ -309,6 +445,8 @@ class Session:
         return reports.serialise_graph(self._require_report()).encode()
 
     def _require_report(self) -> Compiled:
+        if self._from_file:
+            raise popart_exception("Unable to get reports when using a cached executable.")
         return reports.require_report(self._compiled, self._device, read_engine(self._options))
 
     def checkInplacingAmbiguity(self) -> bool:

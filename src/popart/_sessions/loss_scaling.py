@@ -14,6 +14,7 @@ from popart._options import SessionOptions
 from popart._session import GradientTensorTrackingMethod
 from popart.optimizers import Optimizer
 
+FINAL_SCALE = "finalLossScale"  # the loss scale of each update, where it is automatic
 WORDS = "[AutomaticLossScale transform]"
 _TRACKING = {
     GradientTensorTrackingMethod.AllNonViewChangingGradientTensors: GradientTracking.ALL,

@@ -6,7 +6,7 @@ for. Anchors are outputs of the program: results of ops, inputs, weights, gradie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from openipu.capture import Traced, capture_program
-from openipu.errors import TranslationError
-from openipu.graph import OptimizerSpec, Program
+from openipu.errors import MissingGradientError, TranslationError
+from openipu.graph import OptimizerSpec, OutputKind, Program
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.module import ForeignModule, Goal
 from openipu.translate.onnx.reading import OnnxModel, read_model
@@ -25,9 +25,11 @@ from popart._build.external import take_in
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._exceptions import popart_exception
 from popart._formats import BY_NAME, BY_TORCH
-from popart._prefixes import GRADIENT, UPDATED
+from popart._prefixes import ACCUMULATOR, GRADIENT, UPDATED
 from popart.tensorinfo import TensorInfo
 
+FOLLOWED = "hidden gradient of "
+HIDDEN = "hidden "  # before the names of outputs that no anchor is, but something that is made of them
 _LONGEST_PATH = 4096
 _LARGE_BYTES = 1 << 28  # a model file beyond holds its weights, and is mapped instead of being read
 
@@ -81,12 +83,14 @@ class SessionModel:
     program: Program
     inputs: tuple[InputEntry, ...]
     leaves: Mapping[str, int]  # anchor -> output of the program
-    updated: tuple[str, ...]  # anchors that are new values of weights
+    updated: Mapping[str, str]  # anchor -> the weight whose new value it is
+    accumulated: Mapping[str, int]  # anchor -> output that has the gradients to add up
+    tracked: tuple[int, ...] = ()  # outputs with the gradients that a loss scale follows
 
     def describe(self, name: str) -> TensorInfo | None:
         """The format and shape of a tensor, as the device has it."""
         kind: tuple[torch.dtype, tuple[int, ...]] | None
-        base = name.removeprefix(GRADIENT).removeprefix(UPDATED)
+        base = name.removeprefix(GRADIENT).removeprefix(UPDATED).removeprefix(ACCUMULATOR)
         kind = self.module.types.get(base)
         if kind is None and base in self.onnx.graph.weights:
             weight = self.onnx.graph.weights[base]
@@ -130,11 +134,12 @@ def list_inputs(model: OnnxModel, infos: InputShapeInfo) -> tuple[InputEntry, ..
 
 def _read_info(name: str, kind: TensorType) -> TensorInfo:
     shape = kind.fixed_shape
-    if shape is None:
-        open_sizes = [size for size in kind.shape or () if not isinstance(size, int)]
+    if shape is None or any(size < 0 for size in shape):
+        sizes = list(kind.shape or ())
+        unknown = next((size for size in sizes if not isinstance(size, int) or size < 0), "")
         raise popart_exception(
-            f"The shape of the input '{name}' is not known ({open_sizes or 'not even its rank'}): add it to an "
-            f"InputShapeInfo, such as info.add({name!r}, TensorInfo('FLOAT', [1, 2]))."
+            f"Input tensor '{name}' must be specified in InputShapeInfo, as it has shape "
+            f"[{', '.join(str(size) for size in sizes)}], which uses an unknown value '{unknown}'."
         )
     return TensorInfo(BY_TORCH[kind.dtype].name, shape)
 
@@ -147,38 +152,76 @@ def capture(
     loss: str,
     describe_optimizer: Any,
     name: str,
+    others: Callable[[Program], Collection[str]],
+    after_update: bool,
+    tracked: Sequence[str] = (),
 ) -> SessionModel:
-    """Run the graph once on meta tensors, with its gradients where there is a loss."""
+    """Run the graph once on meta tensors, with its gradients where there is a loss.
+
+    `others`: names that an optimizer adds, once it is known. `after_update`: anchors of weights have their new values.
+    `tracked`: tensors whose gradients a loss scale follows.
+    """
     graph = model.graph
     known = _list_names(graph)
     anchors = flow.anchors()
     gradients = {anchor: anchor.removeprefix(GRADIENT) for anchor in anchors if anchor.startswith(GRADIENT)}
+    summed = [anchor for anchor in anchors if loss and anchor.startswith(ACCUMULATOR)]
+    accumulated = {anchor: anchor.removeprefix(ACCUMULATOR) for anchor in summed}
+    gradients |= {f"{HIDDEN}{anchor}": weight for anchor, weight in accumulated.items()}
+    gradients |= {f"{FOLLOWED}{tensor}": tensor for tensor in tracked}
     updated = [anchor for anchor in anchors if anchor.startswith(UPDATED)]
-    wanted = [anchor for anchor in anchors if anchor not in gradients and anchor not in updated]
+    strange = {anchor for anchor in anchors if loss and anchor not in known and _may_be_held(anchor)}
+    strange -= {*gradients, *accumulated, *updated}
+    wanted = [anchor for anchor in anchors if anchor not in {*gradients, *accumulated, *updated, *strange}]
     for anchor in [*wanted, *gradients.values(), *([loss] if loss else [])]:
         if anchor not in known:
             raise popart_exception(
                 f"Anchor tensor `{anchor}' not in Ir Tensors. Anchors are names of tensors of the model, and "
                 f"{GRADIENT} in front of one of them when training."
             )
-    if gradients and not loss:
-        raise popart_exception(
-            f"Anchor tensor `{next(iter(gradients))}' not in Ir Tensors: inference has no gradients."
-        )
     types = {entry.name: TensorType(_dtype(entry.info), tuple(entry.info.shape())) for entry in inputs}
     module = SessionModule(
         replace(graph, inputs=types),
         frozenset(entry.name for entry in inputs if not entry.info.shape()),
         wanted=wanted,
-        goal=Goal(loss=loss, gradients=gradients),
+        goal=Goal(loss=loss, gradients=gradients if loss else {}),
     )
     module.train(bool(loss))
     spec: OptimizerSpec | None = describe_optimizer(module) if loss else None
     twins = [torch.empty(entry.held_shape, dtype=_dtype(entry.info), device="meta") for entry in inputs]
-    program = capture_program(module, tuple(twins), {}, training=bool(loss), optimizer=spec, name=name)
+    try:
+        program = capture_program(module, tuple(twins), {}, training=bool(loss), optimizer=spec, name=name)
+    except MissingGradientError as error:
+        raise _refuse(error.names[0]) from error
+    if gradients and not loss:
+        raise _refuse(next(iter(gradients)))
     spec_tree = program.output_tree.spec
     order: Mapping[str, int] = pytree.tree_unflatten(list(range(spec_tree.num_leaves)), spec_tree)
-    return SessionModel(model, module, program, tuple(inputs), dict(order), tuple(updated))
+    for anchor in strange - set(others(program)):
+        raise _refuse(anchor)
+    trained = set() if program.update is None else {one.name for one in program.update.outputs_of(OutputKind.PARAMETER)}
+    renewed = {anchor: anchor.removeprefix(UPDATED) for anchor in updated}
+    if after_update:
+        renewed |= {anchor: anchor for anchor in wanted if anchor in trained}
+    for weight in renewed.values():
+        if weight not in trained:
+            raise _refuse(UPDATED + weight)
+    sums = {anchor: order[f"{HIDDEN}{anchor}"] for anchor in accumulated}
+    leaves = {anchor: leaf for anchor, leaf in order.items() if not anchor.startswith(HIDDEN) and anchor not in renewed}
+    followed = tuple(leaf for anchor, leaf in order.items() if anchor.startswith(FOLLOWED))
+    return SessionModel(model, module, program, tuple(inputs), leaves, renewed, sums, followed)
+
+
+def _may_be_held(anchor: str) -> bool:
+    """Whether it may be a tensor of the optimizer."""
+    return "___" in anchor or anchor.startswith("lossScaling_") or anchor == "finalLossScale"
+
+
+def _refuse(anchor: str) -> popart_exception:
+    return popart_exception(
+        f"Anchor tensor `{anchor}' not in Ir Tensors. Anchors are names of tensors of the model, with {GRADIENT} in "
+        "front of one of them when training."
+    )
 
 
 def _dtype(info: TensorInfo) -> torch.dtype:

@@ -16,12 +16,22 @@ from popart._devices import DeviceType
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
 from popart._session import VirtualGraphMode
+from popart._sessions.pipeline_checks import check_forward_program, check_stages
 from popart._sessions.translation import count_replicas
 
 
-def place_nodes(model: OnnxModel, options: SessionOptions) -> OnnxModel:
-    """Nodes with places: none without virtual graphs; a node without a stage is in that of its IPU."""
-    nodes = tuple(_place(node, options) for node in model.graph.nodes)
+def place_nodes(model: OnnxModel, options: SessionOptions, ipus: int) -> OnnxModel:
+    """Nodes with places: none without virtual graphs; a node without a stage is in that of its IPU.
+
+    The automatic mode gives each IPU as many nodes; `openipu auto` looks for better splits.
+    """
+    if options.virtualGraphMode is VirtualGraphMode.Auto:
+        count = max(1, len(model.graph.nodes))
+        each = [index * ipus // count for index in range(count)]
+        placed = zip(model.graph.nodes, each, strict=False)
+        nodes = tuple(replace(node, place=Place(ipu=ipu, stage=ipu)) for node, ipu in placed)
+    else:
+        nodes = tuple(_place(node, options) for node in model.graph.nodes)
     return replace(model, graph=replace(model.graph, nodes=nodes))
 
 
@@ -49,8 +59,6 @@ def check_placement(
     model: OnnxModel, options: SessionOptions, flow: DataFlow, device: DeviceInfo, training: bool
 ) -> None:
     """Refuse places that cannot be."""
-    mode = options.virtualGraphMode
-    nodes = model.graph.nodes
     replicas = count_replicas(options)
     if device.numIpus % replicas and device.type is not DeviceType.Cpu:
         raise popart_exception(
@@ -58,14 +66,23 @@ def check_placement(
             f"{device.numIpus}, and there are {replicas} replicas."
         )
     own = max(1, device.numIpus // replicas)
-    if mode is VirtualGraphMode.Manual:
-        for node in nodes:
-            if node.place.ipu is not None and node.place.ipu >= own and device.type is not DeviceType.Cpu:
-                raise popart_exception(
-                    f"{node.title} has the virtual graph {node.place.ipu}, and there are {own} IPUs for each replica."
-                )
+    check_forward_program(options)
     if options.enablePipelining:
+        check_stages(model)
         _check_pipeline(model, options, flow, training, own)
+
+
+def check_ipus(model: OnnxModel, options: SessionOptions, device: DeviceInfo) -> None:
+    """Refuse IPUs that the device does not have."""
+    own = max(1, device.numIpus // count_replicas(options))
+    if options.virtualGraphMode is not VirtualGraphMode.Manual or device.type is DeviceType.Cpu:
+        return
+    for node in model.graph.nodes:
+        if node.place.ipu is not None and node.place.ipu >= own:
+            raise popart_exception(
+                f"{node.title} (inputs=[{', '.join(node.inputs)}], outputs=[{', '.join(node.outputs)}]) has been "
+                f"assigned to an invalid virtual graph {node.place.ipu}: the device has {own} IPUs for each replica."
+            )
 
 
 def _check_pipeline(model: OnnxModel, options: SessionOptions, flow: DataFlow, training: bool, own: int) -> None:

@@ -6,7 +6,7 @@ accumulation, replicas] in front of the tensor's own, without those that are 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ def run_step(
     stepio: IStepIO,
     synthetic: SyntheticDataMode,
     scale: Mapping[str, float],
+    describe: Callable[[str], TensorInfo],
 ) -> None:
     """Run, and hand the anchors over. `scale`: factors of anchors that the device holds otherwise."""
     options = executable.options
@@ -84,8 +85,29 @@ def run_step(
                 value = value * scale[name]
             dtype = info._number_format.torch
             stepio._put(name, value.detach().to(dtype).reshape(-1, *info.shape()).numpy())
-    for name in model.updated:
+    for name, tapped in result.taps.items():
+        if stepio._wants(name):
+            stepio._put(name, tapped.detach().reshape(-1, *describe(name).shape()).numpy())
+    for name, leaf in model.accumulated.items():
         if stepio._wants(name):
             info = model.describe(name)
             assert info is not None
-            stepio._put(name, result.taps[name].detach().reshape(-1, *info.shape()).numpy())
+            gradients = torch.as_tensor(result.outputs[leaf]).reshape(
+                flow.batchesPerStep(), options.gradient_accumulation, options.replicas, *info.shape()
+            )
+            stepio._put(name, choose_kept(gradients.cumsum(1), flow, name).reshape(-1, *info.shape()).numpy())
+
+
+def choose_kept(values: torch.Tensor, flow: DataFlow, name: str) -> torch.Tensor:
+    """What an anchor's mode keeps of [batches, accumulation, replicas, …]."""
+    micro = values.flatten(0, 1)
+    match flow.art(name).id():
+        case AnchorReturnTypeId.Final:
+            return micro[-1]
+        case AnchorReturnTypeId.Sum:
+            return micro.sum(0)
+        case AnchorReturnTypeId.EveryN:
+            period = flow.art(name).rp()
+            return micro[period - 1 :: period]
+        case _:
+            return micro

@@ -18,7 +18,6 @@ from popart._exceptions import popart_exception, poplar_exception
 from popart._option_groups import TensorLocationSettings
 from popart._options import SessionOptions
 from popart._session import (
-    GradientTensorTrackingMethod,
     RecomputationType,
     SyntheticDataMode,
     VirtualGraphMode,
@@ -44,10 +43,6 @@ ROLES = {
     "weightTensorLocationSettings": graph.TensorRole.WEIGHT,
     "optimizerStateTensorLocationSettings": graph.TensorRole.OPTIMIZER,
     "accumulatorTensorLocationSettings": graph.TensorRole.ACCUMULATOR,
-}
-TRACKING = {
-    GradientTensorTrackingMethod.AllNonViewChangingGradientTensors: graph.GradientTracking.ALL,
-    GradientTensorTrackingMethod.ConvAndMatmulGradients: graph.GradientTracking.PRODUCTS,
 }
 
 
@@ -104,7 +99,6 @@ def build_run_options(
         "locations": _choose_locations(options),
         "synthetic_data": options.syntheticDataMode is not SyntheticDataMode.Off,
         "floating_point_exceptions": bool(options.enableFloatingPointChecks),
-        "loss_scale_control": _read_control(options) if training else None,
         "broadcast_buffers": False,  # each replica keeps its statistics, as PopART's do
         **others,
     }
@@ -169,15 +163,3 @@ def _choose_locations(options: SessionOptions) -> tuple[tuple[graph.TensorRole, 
         )
     usual = graph.TensorLocation()
     return tuple((role, place) for role, place in found if place != usual)
-
-
-def _read_control(options: SessionOptions) -> graph.LossScaleControl | None:
-    given = options.automaticLossScalingSettings
-    if not given.enabled:
-        return None
-    return graph.LossScaleControl(
-        bin_edge=given.binEdgeLocation,
-        threshold=given.thresholdUpperCountProportion,
-        update_period=given.updatePeriod,
-        tracking=TRACKING.get(given.gradientTensorTrackingMethod, graph.GradientTracking.ALL),
-    )

@@ -6,6 +6,7 @@ memory loaded and read. Optimizer state is kept beside the weights, under PopART
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from onnx import numpy_helper
 from openipu.files.saving import save_bytes
 from openipu.graph import InputKind
 from openipu.run import Executable
-from popart._build.external import take_in
+from popart._build.external import find_location, note_own, refer, take_in
 from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
 from popart._formats import BY_TORCH
@@ -38,6 +39,7 @@ class HostWeights:
             held = held if held is not None else module._buffers.get(name)
             self.values[name] = (held if held is not None else weight.read()).detach().clone()
         self.state: dict[str, torch.Tensor] = {}  # optimizer state, by PopART's names
+        self._moved: dict[str, str] = {}  # file that a model names -> file that has its weights now
 
     def load_into(self, executable: Executable) -> None:
         """Copy to the device."""
@@ -97,7 +99,7 @@ class HostWeights:
         for name, value in found.items():
             held = targets.get(name)
             if held is None:
-                if ignore_unknown or _is_state(name):
+                if ignore_unknown:
                     continue
                 raise popart_exception(f"resetWeights, no tensor '{name}' in tensors")
             if list(value.shape) != list(held.shape):
@@ -109,20 +111,64 @@ class HostWeights:
             (self.values if name in self.values else self.state)[name] = kept
 
     def save(self, source: bytes | str, path: Path, extra: Mapping[str, torch.Tensor]) -> None:
-        """Write the model with these values, and optimizer state as further initialisers."""
-        model = _read(source)
+        """Write the model with these values, and optimizer state as further initialisers.
+
+        Weights that lie in a file beside the model are written there, with the state behind them.
+        """
+        model = _read_plain(source)
+        inside = {name: find_location(entry) for name, entry in ((one.name, one) for one in model.graph.initializer)}
+        locations = {name: self._moved.get(where, where) for name, where in inside.items() if where is not None}
+        for where in locations.values():
+            if not Path(where).is_file():
+                raise popart_exception(
+                    f"Unrecognised file name '{where}': weights of the model lie in it. Say where they are now with "
+                    "updateExternallySavedTensorLocations."
+                )
+        known = {entry.name for entry in model.graph.initializer}
+        contents: dict[str, bytearray] = {}
+        behind = next(iter(locations.values()), None)
+        for name in extra:
+            if name not in known:
+                model.graph.initializer.add(name=name)
         for entry in model.graph.initializer:
-            value = self.values.get(entry.name)
-            if value is not None:
-                _write(entry, value)
-        known = {entry.name: entry for entry in model.graph.initializer}
-        for name, value in extra.items():
-            _write(known[name] if name in known else model.graph.initializer.add(name=name), value)
+            value = extra.get(entry.name, self.values.get(entry.name))
+            if value is None:
+                continue
+            write_values(entry, entry.name, BY_TORCH[value.dtype].onnx, value.contiguous().numpy())
+            place = locations.get(entry.name, behind if entry.name in extra else None)
+            if place is not None:
+                _move_out(entry, value, place, contents.setdefault(place, bytearray()))
+        for where, content in contents.items():
+            save_bytes(Path(where), bytes(content))
+            note_own(Path(where))
         save_bytes(path, model.SerializeToString())
 
+    def move_file(self, source: bytes | str, old: str, new: str) -> None:
+        """From now on, weights that lie in one file lie in another, which begins as its copy."""
+        if not Path(old).is_file():
+            raise popart_exception(f"Tensor data is to be moved to '{new}', but file '{old}' does not exist.")
+        named = {find_location(entry) for entry in _read_plain(source).graph.initializer} - {None}
+        now = {self._moved.get(str(where), str(where)): str(where) for where in named}
+        if old not in now:
+            raise popart_exception(f"No ONNX model initializers have external location set to '{old}'")
+        shutil.copyfile(old, new)
+        note_own(Path(new))
+        self._moved[now[old]] = new
 
-def _write(entry: onnx.TensorProto, value: torch.Tensor) -> None:
-    write_values(entry, entry.name, BY_TORCH[value.dtype].onnx, value.contiguous().numpy())
+
+def _move_out(entry: onnx.TensorProto, value: torch.Tensor, where: str, content: bytearray) -> None:
+    data = value.contiguous().numpy().tobytes()
+    kind, dims, name = entry.data_type, list(entry.dims), entry.name
+    entry.Clear()
+    entry.name, entry.data_type = name, kind
+    entry.dims.extend(dims)
+    refer(entry, where, len(content), len(data))
+    content += data
+
+
+def _read_plain(source: bytes | str) -> onnx.ModelProto:
+    """The model as it is, with references to files where it has some."""
+    return onnx.load_from_string(source if isinstance(source, bytes) else Path(source).read_bytes())
 
 
 def _read(source: bytes | str) -> onnx.ModelProto:
@@ -136,10 +182,3 @@ def _read(source: bytes | str) -> onnx.ModelProto:
         raise
     except Exception as error:  # protobuf's own class differs from version to version
         raise popart_exception(f"This is no ONNX model: {error}") from error
-
-
-_STATE_PREFIXES = ("Accl", "Accum___", "Step___", "Counter___", "lossScaling")
-
-
-def _is_state(name: str) -> bool:
-    return name.startswith(_STATE_PREFIXES)

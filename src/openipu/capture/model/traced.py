@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 
 from openipu.capture.model.twins import ModelTwins
-from openipu.errors import CaptureError, LossError
+from openipu.errors import CaptureError, MissingGradientError
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,9 +28,10 @@ class Traced:
         """All results, in the order: outputs, then gradients."""
         missing = [name for name in self.watched if gradients.get(name) is None]
         if missing:
-            raise LossError(
+            raise MissingGradientError(
                 f"No gradient reaches {', '.join(missing[:5])}: the loss does not depend on it in a way that can be "
-                "differentiated, or nothing is trained. Ask for gradients of tensors between the inputs and the loss."
+                "differentiated, or nothing is trained. Ask for gradients of tensors between the inputs and the loss.",
+                missing,
             )
         return {**self.outputs, **{name: value for name, value in gradients.items() if value is not None}}
 

@@ -4,6 +4,7 @@ from openipu.cli.commands import (
     auto,
     cache,
     compare,
+    cxx_flags,
     doctor,
     export,
     plan,
@@ -16,13 +17,14 @@ from openipu.cli.commands import (
     validate,
 )
 
-ALL = (run, plan, auto, sweep, compare, export, report, trace, systems, validate, pod, cache, doctor)
+ALL = (run, plan, auto, sweep, compare, export, report, trace, systems, validate, pod, cache, cxx_flags, doctor)
 
 __all__ = [
     "ALL",
     "auto",
     "cache",
     "compare",
+    "cxx_flags",
     "doctor",
     "export",
     "plan",

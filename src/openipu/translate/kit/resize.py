@@ -105,6 +105,7 @@ def _round(places: torch.Tensor, mode: str) -> torch.Tensor:
         "round_prefer_floor": lambda x: torch.ceil(x - 0.5),
         "round_prefer_ceil": lambda x: torch.floor(x + 0.5),
         "floor": torch.floor,
+        "pytorch": torch.floor,  # a name of PopART's
         "ceil": torch.ceil,
     }
     if mode not in ways:

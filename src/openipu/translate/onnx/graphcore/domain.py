@@ -16,4 +16,8 @@ def reduce_loss(site: Site, each: torch.Tensor) -> torch.Tensor:
         return each
     if reduction not in ("Mean", "Sum"):
         site.fail(f"has the unknown reduction {reduction!r}: Mean, Sum and None are known")
-    return each.sum() if reduction == "Sum" else each.mean()
+    if reduction == "Sum":
+        return each.sum(dtype=each.dtype)
+    if each.dtype.is_floating_point:
+        return each.mean()
+    return torch.div(each.sum(dtype=each.dtype), each.numel(), rounding_mode="trunc")

@@ -15,6 +15,8 @@ from openipu.translate.foreign import ForeignGraph
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import LONGEST_WRITTEN_OUT, Site
 
+KEEPS_SLICES = "__keeps_slices"  # attribute of a scan: slices keep the dimension, as those of PopART do
+
 
 @rule("If")
 def branch(site: Site) -> Results:
@@ -120,12 +122,13 @@ def _scan(
     length = sequences[0].shape[axes[0]]
     if length > LONGEST_WRITTEN_OUT:
         site.fail(f"has {length} passes, more than {LONGEST_WRITTEN_OUT}")
+    keeps = bool(site.get(KEEPS_SLICES, 0))
     carried = list(states)
     stacked = len(body.outputs) - len(carried)
     collected: list[list[torch.Tensor]] = [[] for _ in range(stacked)]
     for step in range(length):
         pieces = [
-            sequence.select(axis, length - 1 - step if backwards else step)
+            _take(sequence, axis, length - 1 - step if backwards else step, keeps)
             for sequence, axis, backwards in zip(sequences, axes, directions, strict=True)
         ]
         results = site.run_body(body, (*carried, *pieces))
@@ -135,17 +138,22 @@ def _scan(
     turned = output_directions or [0] * stacked
     placed = output_axes or [0] * stacked
     joined = [
-        _stack(site, entry[::-1] if backwards else entry, axis)
+        _stack(site, entry[::-1] if backwards else entry, axis, keeps)
         for entry, backwards, axis in zip(collected, turned, placed, strict=True)
     ]
     return [*carried, *joined]
 
 
-def _stack(site: Site, parts: Sequence[torch.Tensor], axis: int) -> torch.Tensor:
+def _take(sequence: torch.Tensor, axis: int, step: int, keeps: bool) -> torch.Tensor:
+    return sequence.narrow(axis, step, 1) if keeps else sequence.select(axis, step)
+
+
+def _stack(site: Site, parts: Sequence[torch.Tensor], axis: int, joins: bool = False) -> torch.Tensor:
     if not parts:
         site.fail("runs no pass at all, so the shape of what it collects is unknown")
     mixed = any(is_on_ipu(part) for part in parts)
-    return torch.stack([lift(part) if mixed else part for part in parts], axis)
+    values = [lift(part) if mixed else part for part in parts]
+    return torch.cat(values, axis) if joins else torch.stack(values, axis)
 
 
 def _body(site: Site, name: str) -> ForeignGraph:

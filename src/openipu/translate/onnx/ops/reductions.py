@@ -78,6 +78,9 @@ def _reduce(site: Site, function: Reduce, axes: Sequence[int] | None) -> torch.T
     x, keep = site.input(0), bool(site.get("keepdims", 1))
     if not axes and site.get("noop_with_empty_axes", 0):
         return function(x.unsqueeze(0), (0,), False)  # only what the op does to single elements
+    for axis in axes or ():
+        if not -x.dim() <= axis < x.dim():
+            site.fail(f"reduces axis {axis}, and its input has {x.dim()} dimensions")
     places = tuple(range(x.dim())) if not axes else tuple(sorted({axis % x.dim() for axis in axes}))
     return function(x, places, keep) if places else function(x.unsqueeze(0), (0,), False)
 

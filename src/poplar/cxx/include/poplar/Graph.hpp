@@ -20,6 +20,8 @@
 #include <poplar/VertexRef.hpp>
 #include <poplar/exceptions.hpp>
 
+#include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -275,9 +275,8 @@ public:
 
 class Abort : public Program {
 public:
-  explicit Abort(StringRef message, const DebugContext &context = {})
+  explicit Abort(StringRef message = "", const DebugContext &context = {})
       : Program(openipu::makeNode("Abort", {}, message.cloneAsString(), context)) {}
-  explicit Abort(const DebugContext &context) : Program(openipu::makeNode("Abort", {}, "", context)) {}
 };
 
 class AbortOnCondition : public Program {

@@ -1,0 +1,56 @@
+"""Where PopART reads a model otherwise than ONNX says.
+
+In: a model. Out: the same, with attributes that tell the rules of translation so; popart_exception for what PopART
+refuses. A reduction over an empty list of axes reduces nothing; a scan's slices keep the dimension that is scanned, and
+what it collects is joined along it; random ops have no seeds of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from openipu.translate.foreign import ForeignGraph, ForeignNode
+from openipu.translate.onnx.reading import OnnxModel
+from popart._exceptions import popart_exception
+
+KEEPS_SLICES = "__keeps_slices"
+_RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+_DOUBLE = 11
+
+
+def adapt(model: OnnxModel) -> OnnxModel:
+    """The model as PopART reads it."""
+    return replace(model, graph=_adapt_graph(model.graph))
+
+
+def _adapt_graph(graph: ForeignGraph) -> ForeignGraph:
+    return replace(graph, nodes=tuple(_adapt_node(node) for node in graph.nodes))
+
+
+def _adapt_node(node: ForeignNode) -> ForeignNode:
+    if node.domain:
+        added: dict[str, Any] = {}
+    else:
+        _check(node)
+        added = _find_attributes(node)
+    added |= {name: _adapt_graph(value) for name, value in node.attributes.items() if isinstance(value, ForeignGraph)}
+    return replace(node, attributes={**node.attributes, **added}) if added else node
+
+
+def _find_attributes(node: ForeignNode) -> dict[str, Any]:
+    if node.op.startswith("Reduce") and node.attributes.get("axes") == []:
+        return {"noop_with_empty_axes": 1}
+    if node.op == "Scan" and node.version >= 9:
+        return {KEEPS_SLICES: 1}
+    return {}
+
+
+def _check(node: ForeignNode) -> None:
+    if node.op in _RANDOM:
+        if "seed" in node.attributes:
+            raise popart_exception(
+                f"{node.title}: Optional seed attribute is not supported. Use session::setRandomSeed instead."
+            )
+        if node.attributes.get("dtype") == _DOUBLE:
+            raise popart_exception(f"{node.title}: The data type DOUBLE is not supported in Poplar")

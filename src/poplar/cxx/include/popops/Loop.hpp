@@ -1,0 +1,35 @@
+// Loops with a counter that programs can read. Part of openipu, written independently.
+#ifndef openipu_popops_Loop_hpp
+#define openipu_popops_Loop_hpp
+
+#include <popops/ElementWise.hpp>
+#include <popops/Fill.hpp>
+
+#include <functional>
+
+namespace popops {
+
+using CountedLoopBodyType = std::function<poplar::program::Program(const poplar::Tensor &)>;
+
+// for (i = begin; i < end; i += step); the body is made once, from the tensor that counts.
+inline poplar::program::Sequence countedLoop(poplar::Graph &graph, std::size_t begin, std::size_t end, std::size_t step,
+                                             const CountedLoopBodyType &body,
+                                             const poplar::DebugContext &context = {}) {
+  const poplar::Tensor counter = graph.addVariable(poplar::UNSIGNED_INT, {1}, {context, "counter"});
+  graph.setTileMapping(counter, 0);
+  poplar::program::Sequence loop(context), inner;
+  fill(graph, counter, loop, static_cast<unsigned>(begin), {context, "begin"});
+  inner.add(body(counter));
+  addInPlace(graph, counter, static_cast<unsigned>(step), inner, {context, "step"});
+  const std::size_t count = end > begin && step > 0 ? (end - begin + step - 1) / step : 0;
+  loop.add(poplar::program::Repeat(static_cast<unsigned>(count), inner, context));
+  return loop;
+}
+inline poplar::program::Sequence countedLoop(poplar::Graph &graph, std::size_t count, const CountedLoopBodyType &body,
+                                             const poplar::DebugContext &context = {}) {
+  return countedLoop(graph, 0, count, 1, body, context);
+}
+
+} // namespace popops
+
+#endif

@@ -1,0 +1,74 @@
+"""Models of the benchmark, exported by torch.onnx: their results, and their losses in training, against PyTorch.
+
+    python tests/conformance/run_onnx_exports.py [--models cnn lstm bert_small resnet50 bert_base gpt2 vit] [--steps 20]
+
+In: nothing; weights are random, nothing is downloaded. Out: the largest difference of a result, and of a loss over so
+many updates, for each model; exit code 1 if one is above its bar. Dropout is off: its random numbers would differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "translate")]
+
+import torch  # noqa: E402
+from bench.models import MODELS, Model  # noqa: E402
+from exported_models import export, silence_dropout, train_from_file, train_in_pytorch  # noqa: E402
+
+from openipu.model_files import run_file  # noqa: E402
+
+RESULT_BAR, LOSS_BAR = 1e-4, 1e-5
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=list(MODELS))
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=1e-3)
+    options = parser.parse_args()
+    print("| model | parameters | result differs by | loss differs by | first loss | last loss |")
+    print("|---|---:|---:|---:|---:|---:|")
+    failed = False
+    for name in options.models:
+        with tempfile.TemporaryDirectory(prefix="onnx-exports-") as place:
+            result = compare_results(MODELS[name], Path(place))
+            found, wanted = compare_losses(MODELS[name], Path(place), options.steps, options.rate)
+        worst = max(abs(one - other) for one, other in zip(found, wanted, strict=True))
+        failed = failed or result > RESULT_BAR or worst > LOSS_BAR
+        size = sum(value.numel() for value in MODELS[name].build().parameters())
+        print(f"| {name} | {size:,} | {result:.1e} | {worst:.1e} | {wanted[0]:.6f} | {wanted[-1]:.6f} |", flush=True)
+    return 1 if failed else 0
+
+
+def compare_results(model: Model, place: Path) -> float:
+    """The largest difference in inference."""
+    torch.manual_seed(0)
+    module = model.build().eval()
+    x, _ = model.make_inputs(2)
+    export(module, x, place / "inference.onnx")
+    with torch.no_grad():
+        wanted = module(x)
+    return float((run_file(place / "inference.onnx", {"x": x})["y"] - wanted).abs().max())
+
+
+def compare_losses(model: Model, place: Path, steps: int, rate: float) -> tuple[list[float], list[float]]:
+    """Losses from the file, and PyTorch's."""
+    torch.manual_seed(0)
+    module = model.build().train()
+    silence_dropout(module)
+    data = [model.make_inputs(2) for _ in range(steps)]
+    export(
+        module, data[0], place / "training.onnx",
+        input_names=["x", "labels"], output_names=["loss"], do_constant_folding=False,
+        training=torch.onnx.TrainingMode.TRAINING,
+    )  # fmt: skip
+    return train_from_file(place / "training.onnx", data, rate), train_in_pytorch(module, data, rate)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
     "options": Kind(seeds.write_options, readers.read_options, torch=True),
     "onnx": Kind(seeds.write_onnx_models, readers.plan_onnx_model, ".onnx", torch=True),
     "executable": Kind(seeds.write_executables, readers.read_executable, ".poptorch", torch=True),
+    "poplar-executable": Kind(seeds.write_poplar_executables, readers.run_poplar_executable, ".npz", torch=True),
 }
 
 for _module in filter(None, os.environ.get("FUZZ_MODULES", "").split(",")):

@@ -6,6 +6,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-demo
 DOCS_READY := $(VENV)/.ready-docs
+PADDLE := .venv-paddle
+PADDLE_READY := $(PADDLE)/.ready
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
@@ -18,7 +20,12 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
+=======
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
+>>>>>>> main
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -29,11 +36,17 @@ demo: $(DEMO_READY) ## train a digit classifier as an IPU program and write a re
 	@echo "Open the report of each program in a browser:"
 	@ls demo-report/*/report.html
 
+demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify, save, and recognise a 3
+	.venv/bin/gc-info -l
+	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
+	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
+
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
-test: $(READY) lint ## lint, types, layers and all tests
+test: $(READY) $(PADDLE_READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle
 
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
 	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -65,12 +78,19 @@ fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--progra
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py
+	$(BIN)/python docs/generate_paddle.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
 	@echo "Open site/index.html."
 
 wheel-test: $(READY) ## build the wheel, install it into a clean environment, and use it there
 	.ci/wheel-test $(BIN)/python
+
+conformance-paddle: $(PADDLE_READY) ## run the public test/ipu of Paddle; OPENIPU_PADDLE_CHECKOUT names its checkout
+	$(PADDLE)/bin/python tests/conformance/run_paddle.py --page
+
+bench-paddle: $(PADDLE_READY) ## training and inference against Paddle's own CPU executor and predictor
+	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m bench.paddle_speed
 
 conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTorch; OPENIPU_OPTIMUM_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_optimum.py --page
@@ -91,7 +111,7 @@ conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Po
 	$(BIN)/python tests/conformance/run_poplar_cpp.py
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) $(PADDLE) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
 	find src tests examples bench fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
@@ -103,6 +123,13 @@ $(DEMO_READY): pyproject.toml setup.py constraints.txt
 
 $(READY): $(DEMO_READY)
 	$(PIP) install --quiet $(CONSTRAINTS) --no-build-isolation -e ".[dev]"
+	touch $@
+
+# Paddle and TensorFlow cannot share a process, so each has packages of its own on top of those of .venv.
+$(PADDLE_READY): $(READY) constraints.txt
+	test -x $(PADDLE)/bin/python || python3 -m venv $(PADDLE)
+	$(PADDLE)/bin/python -m pip --disable-pip-version-check install --quiet $(CONSTRAINTS) paddlepaddle
+	$(PADDLE)/bin/python tools/overlay.py $(VENV)
 	touch $@
 
 $(DOCS_READY): $(READY)

@@ -42,6 +42,8 @@ KINDS: dict[str, Kind] = {
     "ipu-config": Kind(seeds.write_ipu_configs, readers.read_ipu_config, ".json", torch=True),
     "options": Kind(seeds.write_options, readers.read_options, torch=True),
     "onnx": Kind(seeds.write_onnx_models, readers.plan_onnx_model, ".onnx", torch=True),
+    "paddle": Kind(seeds.write_paddle_models, readers.plan_onnx_model, ".pdmodel", torch=True),
+    "paddle-weights": Kind(seeds.write_paddle_weights, readers.read_paddle_weights, ".pdiparams", torch=True),
     "executable": Kind(seeds.write_executables, readers.read_executable, ".poptorch", torch=True),
     "poplar-executable": Kind(seeds.write_poplar_executables, readers.run_poplar_executable, ".npz", torch=True),
 }

@@ -154,6 +154,15 @@ def plan_onnx_model(path: Path) -> None:
     capture_job(load_file_job(path))
 
 
+def read_paddle_weights(path: Path) -> None:
+    """As `openipu run` of the model that they belong to."""
+    from openipu.translate.paddle.loading import read_model, read_weights
+
+    model = Path(__file__).parents[1] / "tests" / "data" / "paddle" / "small.pdmodel"
+    for weight in read_weights(read_model(model), path).values():
+        weight.read()
+
+
 def read_executable(path: Path) -> None:
     """As `loadExecutable`, up to the graphs, which are compiled only for a model of the same signature."""
     from poptorch._files.export import read_program

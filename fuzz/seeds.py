@@ -231,6 +231,19 @@ if __name__ == "__main__":
     main(sys.argv[1:])
 
 
+_PADDLE_MODEL = Path(__file__).parents[1] / "tests" / "data" / "paddle" / "small"
+
+
+def write_paddle_models(directory: Path) -> None:
+    """A convolution, a norm, a pool and a product, as Paddle saved them."""
+    (directory / "small.bin").write_bytes(_PADDLE_MODEL.with_suffix(".pdmodel").read_bytes())
+
+
+def write_paddle_weights(directory: Path) -> None:
+    """The weights of that model."""
+    (directory / "small.bin").write_bytes(_PADDLE_MODEL.with_suffix(".pdiparams").read_bytes())
+
+
 def write_onnx_models(directory: Path) -> None:
     """A convolution with shapes that are computed, a loop, a branch with ops of PopART's, weights beside a model."""
     import numpy as np

@@ -1,6 +1,6 @@
 """Model files as planning jobs, and as programs that run: what the command line does with `model.onnx`.
 
-In: the path of an ONNX file, sizes that it leaves open, values of inputs that decide shapes, and data. Out: a
+In: the path of an ONNX or Paddle file, sizes that it leaves open, values of inputs that decide shapes, and data. Out: a
 `PlanningJob`, for which no weights are read, or the results of one call by name.
 """
 
@@ -20,8 +20,10 @@ from openipu.machine import System
 from openipu.session import Compiled, compile_model
 from openipu.translate.onnx.loading import list_deciding, load_model
 from openipu.translate.onnx.reading import OnnxModel, read_model
+from openipu.translate.paddle import loading as paddle_loading
 
 SUFFIX = ".onnx"
+PADDLE_SUFFIXES = (paddle_loading.LEGACY_SUFFIX,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,11 @@ class Sizes:
 def load_file_job(path: Path, sizes: Sizes | None = None, *, weights: bool = False) -> PlanningJob:
     """An inference job with the shapes of one micro-batch; no weights are read unless they are asked for."""
     sizes = sizes or Sizes()
+    if path.suffix.lower() in PADDLE_SUFFIXES:
+        if sizes.constants:
+            raise InputError(f"{path}: --constant is for ONNX models. Make the input a constant of the Paddle program.")
+        paddle = paddle_loading.load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions)
+        return PlanningJob(model=paddle.module, args=paddle.inputs, name=paddle.name)
     constants = {name: torch.tensor(list(numbers)) for name, numbers in sizes.constants.items()}
     loaded = load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions, constants=constants, weights=weights)
     return PlanningJob(model=loaded.module, args=loaded.inputs, name=loaded.name)
@@ -85,12 +92,32 @@ def run_file(
     system: System | str | None = None,
 ) -> dict[str, torch.Tensor]:
     """The outputs of a model by name, in the number formats that the file says: an IPU has no double or int64."""
+    if isinstance(source, Path) and source.suffix.lower() in PADDLE_SUFFIXES:
+        return _run_paddle(source, inputs, options, system)
     model = source if isinstance(source, OnnxModel) else read_model(source)
     compiled, data = compile_file(model, inputs, options, system=system)
     outputs = compiled.executable.run(data).outputs
     results: dict[str, torch.Tensor] = pytree.tree_unflatten(list(outputs), compiled.program.output_tree.spec)
     types = model.graph.output_types
     return {name: value.to(types[name].dtype) if name in types else value for name, value in results.items()}
+
+
+def _run_paddle(
+    path: Path, inputs: Mapping[str, torch.Tensor], options: RunOptions | None, system: System | str | None
+) -> dict[str, torch.Tensor]:
+    loaded = paddle_loading.load_model(path, shapes={name: tuple(value.shape) for name, value in inputs.items()})
+    missing = [name for name in loaded.module.input_names if name not in inputs]
+    if missing:
+        names = ", ".join(map(repr, loaded.module.input_names))
+        raise InputError(f"{path} needs the input {missing[0]!r}. Its inputs are: {names}.")
+    weights = paddle_loading.read_weights(loaded.model, path.with_suffix(paddle_loading.PARAMETERS_SUFFIX))
+    data = [inputs[name] for name in loaded.module.input_names]
+    compiled = compile_model(
+        *(loaded.module, data), options=options or RunOptions(), system=system, name=loaded.name, show_progress=False
+    )
+    parameters = {name: weights[name].read() for name in loaded.module._parameters}
+    compiled.executable.load_weights(parameters, {name: weights[name].read() for name in loaded.module._buffers})
+    return dict(zip(loaded.model.fetches, compiled.executable.run(data).outputs, strict=True))
 
 
 def _check_inputs(what: str, model: OnnxModel, inputs: Mapping[str, torch.Tensor]) -> None:

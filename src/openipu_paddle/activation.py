@@ -6,6 +6,7 @@ In: Paddle, imported or not. Out: `paddle.static.IpuStrategy` and the others of 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from typing import Any
@@ -18,10 +19,13 @@ def activate() -> None:
     """Import Paddle, in its legacy form unless the environment says otherwise, and extend it."""
     if _done:
         return
+    _done.append(True)
     if "paddle" not in sys.modules:
         os.environ.setdefault(PIR_VARIABLE, "0")
     paddle: Any = importlib.import_module("paddle")
-    _done.append(True)
+    own = logging.getLogger("openipu")
+    if own.level == logging.NOTSET:  # Paddle has the root logger print everything
+        own.setLevel(logging.WARNING)
     from openipu_paddle import backend, compiled_program, devices, strategy
 
     core = paddle.base.core
@@ -37,6 +41,7 @@ def activate() -> None:
     executor = paddle.base.executor.Executor
     executor.run = compiled_program.extend_run(executor.run)
     _extend_devices(paddle, place)
+    _extend_inference(paddle)
     if not paddle.get_flags([PIR_VARIABLE])[PIR_VARIABLE]:
         from openipu_paddle import legacy_api
 
@@ -50,6 +55,13 @@ def _set_everywhere(paddle: Any, name: str, value: Any) -> None:
         if (spelled == "paddle" or spelled.startswith("paddle.")) and name in vars(module):
             setattr(module, name, value)
     setattr(paddle.base.core, name, value)
+
+
+def _extend_inference(paddle: Any) -> None:
+    from openipu_paddle import inference
+
+    paddle.inference.Config = inference.make_config_class(paddle.inference.Config)
+    paddle.inference.create_predictor = inference.extend_creation(paddle.inference.create_predictor)
 
 
 def _extend_devices(paddle: Any, place: Any) -> None:

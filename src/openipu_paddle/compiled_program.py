@@ -15,7 +15,7 @@ from openipu.errors import InputError
 from openipu.translate.paddle.program import PaddleProgram
 from openipu_paddle.backend import IpuBackend
 from openipu_paddle.compiling import prepare
-from openipu_paddle.reading import is_pir, name_of, read_program
+from openipu_paddle.reading import flatten, is_pir, name_of, read_program
 from openipu_paddle.running import IpuProgram
 from openipu_paddle.strategy import IpuStrategy
 
@@ -41,8 +41,8 @@ class IpuCompiledProgram:
         self._backend.set_scope(self._scope)
         self._backend.set_ipu_strategy(self._ipu_strategy._ipu_strategy)
         read = read_program(self._program, fetch_list)
-        feeds = [name_of(entry) for entry in feed_list]
-        fetches = [read.names.get(id(entry)) or name_of(entry) for entry in fetch_list]
+        feeds = [name_of(entry) for entry in flatten(feed_list)]
+        fetches = [read.names.get(id(entry)) or name_of(entry) for entry in flatten(fetch_list)]
         compiled = self._compile(read.program, feeds, fetches)
         return self._stand_in(compiled, read.names)
 
@@ -110,7 +110,7 @@ def run_compiled(
             raise InputError(f"An IPU program takes one dictionary of feeds, not {len(feed)}.")
         feed = feed[0]
     _follow_schedule(compiled, program)
-    wanted = [] if fetch_list is None else fetch_list if isinstance(fetch_list, list | tuple) else [fetch_list]
+    wanted = flatten(fetch_list)
     names = [program._openipu_names.get(id(entry)) or name_of(entry) for entry in wanted]
     unknown = [name for name in names if name not in compiled.prepared.fetches]
     if unknown:

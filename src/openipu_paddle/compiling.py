@@ -53,12 +53,20 @@ class Prepared:
 
 
 def prepare(
-    program: PaddleProgram, feeds: Sequence[str], fetches: Sequence[str], strategy: IpuStrategy, name: str
+    program: PaddleProgram,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    strategy: IpuStrategy,
+    name: str,
+    optimizer: OptimizerDescription | None = None,
+    loss: str | None = None,
 ) -> Prepared:
-    """Cut a program into what an IPU runs."""
+    """Cut a program into what an IPU runs. A program without updates of its own has its optimizer and loss given."""
     training = strategy.is_training
-    part = slice_program(program, fetches, training=training)
-    optimizer = describe_updates(part.updates, part.schedules) if training else None
+    given = [] if loss is None else [loss]
+    part = slice_program(program, [*fetches, *given], training=training and loss is None)
+    if training and optimizer is None:
+        optimizer = describe_updates(part.updates, part.schedules)
     ops = part.forward
     store = strategy._ipu_strategy
     replicas = read_shape(store).replicas
@@ -70,7 +78,7 @@ def prepare(
     check_places(ops, ipus, program.file)
     types = {feed: _find_feed(program, feed) for feed in feeds}
     built = build_graph(program, ops, types, fetches, name=name, gradients=training)
-    return Prepared(program, types, tuple(fetches), built.graph, built.held, part.loss, optimizer, name)
+    return Prepared(program, types, tuple(fetches), built.graph, built.held, loss or part.loss, optimizer, name)
 
 
 def _find_feed(program: PaddleProgram, name: str) -> TensorType:

@@ -85,6 +85,8 @@ def install(paddle: Any) -> None:
         paddle.tensor.manipulation,
     )
     renamed = {
+        "cumsum": (_build_cumsum(paddle), ("exclusive", "reverse")),
+        "expand": (_build_repeat(paddle), ("expand_times",)),
         **{name: (_build_binary(paddle, op), ("axis",)) for name, op in _RENAMED_BINARY.items()},
         **{name: (_build_reduction(paddle, name, op), ("dim", "keep_dim")) for name, op in _RENAMED_REDUCTIONS.items()},
     }
@@ -219,6 +221,21 @@ def _build_extreme(paddle: Any, op: str) -> Build:
         result = _append(paddle, op, {"X": x}, attributes, dtype=number, name=name)
         result.stop_gradient = True
         return result
+
+    return build
+
+
+def _build_cumsum(paddle: Any) -> Build:
+    def build(x: Any, axis: Any = None, exclusive: bool = False, reverse: bool = False, **rest: Any) -> Any:
+        attributes = {"axis": -1 if axis is None else int(axis), "exclusive": exclusive, "reverse": reverse}
+        return _append(paddle, "cumsum", {"X": x}, attributes)
+
+    return build
+
+
+def _build_repeat(paddle: Any) -> Build:
+    def build(x: Any, expand_times: Any, **rest: Any) -> Any:
+        return _append(paddle, "expand", {"X": [x]}, {"expand_times": _list_axes(expand_times)})
 
     return build
 

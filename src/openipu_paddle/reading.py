@@ -46,3 +46,12 @@ def name_of(entry: Any) -> str:
     if isinstance(name, str) and name:
         return name
     raise InputError(f"{entry!r} is neither a variable nor the name of one.")
+
+
+def flatten(entries: Any) -> list[Any]:
+    """A fetch list as users write it: nothing, one entry, a list, lists in a list."""
+    if entries is None:
+        return []
+    if isinstance(entries, list | tuple):
+        return [inner for entry in entries for inner in flatten(entry)]
+    return [entries]

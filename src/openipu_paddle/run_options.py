@@ -85,6 +85,7 @@ def build_run_options(store: OptionStore) -> RunOptions:
         available_memory_proportion=proportion if proportion > 0 else 0.6,
         io_tiles=store["num_io_tiles"],
         random_seed=None if seed == UNSET_SEED else int(seed) & 0x7FFFFFFFFFFFFFFF,
+        broadcast_buffers=False,  # statistics of a norm are each replica's own
         strategy=Strategy.PIPELINED if store["enable_pipelining"] else Strategy.SHARDED,
         recompute=_RECOMPUTE[store["auto_recomputation"]],
         locations=tuple((_ROLES[name], _read_location(fields)) for name, fields in store.locations.items()),

@@ -99,6 +99,7 @@ class IpuProgram:
 
     def _convert(self, name: str, value: torch.Tensor) -> torch.Tensor:
         """A feed in the format that the program declares."""
+        value = self._join_batches(name, value)
         wanted = self.prepared.feeds[name].dtype
         wanted = torch.float32 if wanted is torch.float64 else wanted
         if value.dtype is wanted:
@@ -107,6 +108,12 @@ class IpuProgram:
             given, needed = (str(dtype).removeprefix("torch.") for dtype in (value.dtype, wanted))
             raise InputError(f"The feed {name!r} is {given}, and the program declares {needed}. Convert the data.")
         return value.to(wanted)
+
+    def _join_batches(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """A feed with batches in dimensions of their own, as they come back, in one."""
+        declared = self.prepared.feeds[name].shape or ()
+        more = value.dim() - len(declared)
+        return value.reshape(-1, *value.shape[more + 1 :]) if more > 0 and declared else value
 
     def _shape_output(self, name: str, value: torch.Tensor) -> np.ndarray[Any, Any]:
         """Paddle's shapes: a dimension for replicas, accumulation and batches, each where there is one."""
@@ -165,9 +172,7 @@ class IpuProgram:
         """Copy weights, statistics and optimizer state from the device to the scope."""
         if self.compiled is None or not self._loaded or self._module is None:
             return
-        parameters = {name: _make_room(value) for name, value in self._module._parameters.items() if value is not None}
-        buffers = {name: _make_room(value) for name, value in self._module._buffers.items() if value is not None}
-        self.compiled.executable.read_weights(parameters, buffers)
+        parameters, buffers = self._read_device()
         for name, value in (*parameters.items(), *buffers.items()):
             write_variable(self.scope, name, value)
         optimizer = self.prepared.optimizer
@@ -192,20 +197,22 @@ class IpuProgram:
         if second is not None:
             write_variable(self.scope, second, torch.tensor([optimizer.betas[1] ** (steps + 1)]))
 
-    def _keep_training(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """What an evaluation must not change: state and weights, which an update without a rate still decays."""
+    def _read_device(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """Copies of parameters and buffers as the device has them."""
         compiled, module = self._need_compiled(), self._module
         assert module is not None
         parameters = {name: _make_room(value) for name, value in module._parameters.items() if value is not None}
-        compiled.executable.read_weights(parameters, {})
-        return parameters, compiled.executable.state
+        buffers = {name: _make_room(value) for name, value in module._buffers.items() if value is not None}
+        compiled.executable.read_weights(parameters, buffers)
+        return parameters, buffers
+
+    def _keep_training(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """What an evaluation must not change: weights and state. An update without a rate still moves the state."""
+        return self._read_device()[0], self._need_compiled().executable.state
 
     def _restore_training(self, kept: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]) -> None:
-        compiled, module = self._need_compiled(), self._module
-        assert module is not None
-        buffers = {name: _make_room(value) for name, value in module._buffers.items() if value is not None}
-        compiled.executable.read_weights({}, buffers)
-        compiled.executable.load_weights(kept[0], buffers)
+        compiled = self._need_compiled()
+        compiled.executable.load_weights(kept[0], self._read_device()[1])
         if kept[1]:
             compiled.executable.load_state(kept[1])
 

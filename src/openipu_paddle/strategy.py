@@ -138,6 +138,22 @@ class IpuStrategy:
         self.custom_op_names: list[str] = []
         self.need_compile = True
         self._optimizer: Any = None
+        import paddle
+
+        if paddle.in_dynamic_mode():
+            self.register_patch()
+
+    def register_patch(self) -> None:
+        """From here on, `paddle.jit.to_static` compiles for IPUs with this strategy."""
+        from openipu_paddle import dynamic
+
+        dynamic.register_patch(self)
+
+    def release_patch(self) -> None:
+        """Undo `register_patch`."""
+        from openipu_paddle import dynamic
+
+        dynamic.release_patch()
 
     def set_optimizer(self, optimizer: Any) -> None:
         """The optimizer of a dynamic program."""

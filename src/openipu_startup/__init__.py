@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:function" to call then
     "lightning.pytorch": "lightning_graphcore._arrival:register",
     "pytorch_lightning": "lightning_graphcore._arrival:register",
+    "paddle": "openipu_paddle.arrival:register",
 }
+SWITCHES = {"paddle": "OPENIPU_PADDLE"}  # extended only where this variable is 1
+BEFORE = {"paddle": ("FLAGS_enable_pir_api", "0")}  # a variable that must be set before it is loaded
 
 
 def install() -> None:
@@ -37,7 +40,19 @@ class _Finder:
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        return _find_extended(self, name, path, target) if name in EXTENSIONS else None
+        return _find_extended(self, name, path, target) if name in EXTENSIONS and _prepare(name) else None
+
+
+def _prepare(name: str) -> bool:
+    """Is the extension of a module wanted? If so, what it must find in the environment is there afterwards."""
+    if name not in SWITCHES:
+        return True
+    import os
+
+    if os.environ.get(SWITCHES[name]) != "1":
+        return False
+    os.environ.setdefault(*BEFORE[name])
+    return True
 
 
 def _find_extended(

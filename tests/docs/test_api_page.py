@@ -3,14 +3,16 @@
 import importlib.util
 from pathlib import Path
 
+import popart
 import poptorch
+from popart._options import EFFECTS
 from poptorch.options import TABLE
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def load_generator():
-    spec = importlib.util.spec_from_file_location("generate_api", DOCS / "generate_api.py")
+def load_generator(name="generate_api"):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -28,3 +30,17 @@ def test_the_page_names_everything_that_is_public():
     for name in poptorch.__all__:
         if callable(getattr(poptorch, name)):
             assert f"`poptorch.{name}" in page, name
+
+
+def test_the_page_of_popart_is_up_to_date_and_names_every_option():
+    page = (DOCS / "popart_api.md").read_text(encoding="utf-8")
+    assert page == load_generator("generate_popart_api").build_page(), "run: python docs/generate_popart_api.py"
+    for name in popart.__all__:
+        assert f"`popart.{name}" in page or not callable(getattr(popart, name)), name
+    for name in EFFECTS:
+        assert f"| `{name}` |" in page
+
+
+def test_what_the_page_of_popart_lacks_is_not_there():
+    for name in load_generator("generate_popart_api").LACKS:
+        assert not hasattr(popart, name), f"popart.{name} is there: take it out of the list"

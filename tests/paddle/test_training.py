@@ -19,6 +19,9 @@ OPTIMIZERS = {
     "lamb": lambda: paddle.optimizer.Lamb(learning_rate=1e-3, lamb_weight_decay=0.05),
     "rmsprop": lambda: paddle.optimizer.RMSProp(learning_rate=1e-3, rho=0.9, momentum=0.5),
     "centered": lambda: paddle.optimizer.RMSProp(learning_rate=1e-3, momentum=0.3, centered=True),
+    "adamax": lambda: paddle.optimizer.Adamax(learning_rate=1e-3),
+    "adagrad": lambda: paddle.optimizer.Adagrad(learning_rate=1e-2),
+    "adadelta": lambda: paddle.optimizer.Adadelta(learning_rate=0.5, rho=0.9),
     "clipped": lambda: paddle.optimizer.Momentum(learning_rate=0.01, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.5)),
 }
 

@@ -129,3 +129,15 @@ def test_a_training_program_packs_nothing() -> None:
     entry = next(entry for entry in pass_list.INSTANT if entry.name == names[0])
     setting = pass_list.Setting(None, RunOptions(training=True))  # type: ignore[arg-type]
     assert not entry.when(setting)
+
+
+def test_half_weights_are_packed_wide(packed: list[packed_convolutions.Convolution]) -> None:
+    torch.manual_seed(0)
+    model = nn.Conv2d(16, 32, 3, padding=1).half().eval()
+    x = torch.randn(2, 16, 32, 32).half()
+    compiled = compile_inference(model, x)
+    (found,) = compiled.executable.run([x]).outputs
+    with torch.no_grad():
+        expected = model.float()(x.float())
+    torch.testing.assert_close(found.float(), expected, rtol=2e-3, atol=2e-3)
+    assert len(packed) == 1

@@ -31,6 +31,7 @@ PROVIDED: dict[str, FrontEnd] = {
         names=("IPUConfig", "IPUSeq2SeqTrainer", "IPUTrainer", "IPUTrainingArguments", "pipeline", "to_pipelined"),
         extra="hf",
     ),
+    "openipu_paddle": FrontEnd("PaddlePaddle on IPU", names=("activate",), extra="paddle"),
     "popdist": FrontEnd("several instances under poprun"),
     "gcipuinfo": FrontEnd("devices, for monitors"),
     "pva": FrontEnd("PopVision analysis library"),

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from openipu.model_files import Sizes
 
 _LARGEST = 1 << 40
-_SUFFIX = ".onnx"
+SUFFIXES = (".onnx", ".pdmodel")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command that takes model files."""
-    group = parser.add_argument_group("model files (FILE.onnx)")
+    group = parser.add_argument_group("model files (FILE.onnx, FILE.pdmodel)")
     group.add_argument(
         "--input", dest="shapes", metavar="NAME=2,3,224,224", action="append", help="the shape of an input"
     )
@@ -35,7 +35,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def is_model_file(target: str) -> bool:
     """Is it a file that holds a model, rather than a function that makes one?"""
-    return target.lower().endswith(_SUFFIX)
+    return target.lower().endswith(SUFFIXES)
 
 
 def read_sizes(arguments: argparse.Namespace, *targets: str) -> Sizes:
@@ -50,7 +50,7 @@ def read_sizes(arguments: argparse.Namespace, *targets: str) -> Sizes:
     constants = _read(arguments.constants, "--constant", _read_number)
     if (shapes or dimensions or constants) and not any(map(is_model_file, targets)):
         raise OptionError(
-            f"{' '.join(targets)}: --input, --dimension and --constant are for model files (FILE{_SUFFIX}). "
+            f"{' '.join(targets)}: --input, --dimension and --constant are for model files (FILE.onnx, FILE.pdmodel). "
             "Let the function return a job with the inputs that you want."
         )
     return Sizes(shapes=shapes, dimensions={name: sizes[0] for name, sizes in dimensions.items()}, constants=constants)

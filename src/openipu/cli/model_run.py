@@ -33,7 +33,7 @@ def run_model(words: Sequence[str]) -> int:
     parser = Parser(
         prog="openipu run FILE.onnx",
         usage="openipu run [options] FILE.onnx --inputs DATA.npz [--outputs RESULTS.npz]",
-        description="Run an ONNX model on data from a file, then print what an IPU would do with it.",
+        description="Run an ONNX or Paddle model on data from a file, then print what an IPU would do with it.",
         epilog=_EPILOG,
     )
     parser.add_argument("model", metavar="FILE.onnx", help="the model")

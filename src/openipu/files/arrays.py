@@ -46,6 +46,8 @@ def read_arrays(path: Path, origin: Origin) -> dict[str, np.ndarray]:
                 unpacked = sum(member.file_size for member in members)
                 if len(members) > _MOST_ARRAYS:
                     raise origin.fail(f"has {len(members):,} arrays, and at most {_MOST_ARRAYS:,} are read")
+                if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+                    raise origin.fail("has an array that is compressed in an unknown way")
                 if unpacked > _FREE_BYTES + _RATIO * size:
                     raise origin.fail(f"has {size:,} bytes and would unpack to {unpacked:,}: it is not read")
                 return {member.filename.removesuffix(".npy"): _read_member(found, member) for member in members}

@@ -93,7 +93,8 @@ def update_adam(group: GroupUpdate) -> Updated:
 def update_lamb(group: GroupUpdate) -> Updated:
     """LAMB (arXiv 1904.00962) with phi(z) = min(z, max_weight_norm). A norm of zero leaves the step as it is.
 
-    Weight decay is part of the step; with the flag "l2_penalty", of the gradient.
+    Weight decay is part of the step; with the flag "l2_penalty", of the gradient. With "no_trust_ratio" steps are taken
+    as they are.
     """
     hyper = group.hyper
     corrections = _Corrections.compute(group)
@@ -111,6 +112,8 @@ def update_lamb(group: GroupUpdate) -> Updated:
         step_norm = torch.linalg.vector_norm(step)
         usable = (weight_norm != 0) & (step_norm != 0)
         trust = torch.where(usable, weight_norm / step_norm, torch.ones_like(step_norm))
+        if "no_trust_ratio" in group.flags:
+            trust = torch.ones_like(step_norm)
         parameter = member.parameter - step * (hyper["lr"] * trust)
         updated.append(member.finish(parameter, **moments.collect(group, corrections, member.index)))
     return updated

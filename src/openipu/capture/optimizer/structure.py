@@ -51,7 +51,7 @@ _FLAGS = {  # what decides the shape of the graph
     OptimizerKind.ADAM: (*_DECAY, "scaled_state"),
     OptimizerKind.ADAMW: ("weight_decay", "maximize", "scaled_state"),
     OptimizerKind.RMSPROP: ("momentum", *_DECAY, "centered", "use_tf_variant"),
-    OptimizerKind.LAMB: ("weight_decay", "l2_penalty", "scaled_state"),
+    OptimizerKind.LAMB: ("weight_decay", "l2_penalty", "scaled_state", "no_trust_ratio"),
     OptimizerKind.ADAMAX: (*_DECAY, "scaled_state"),
     OptimizerKind.ADAGRAD: ("momentum", *_DECAY),
     OptimizerKind.ADADELTA: ("momentum", *_DECAY),

@@ -174,6 +174,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _start(module: str | None, words: list[str]) -> int:
     openipu_startup.install()  # where the environment lacks `openipu.pth`
+    os.environ.setdefault("OPENIPU_PADDLE", "1")  # for a script of Paddle's, and the processes that it starts
     return _run_script(words) if module is None else _run_module(module, words)
 
 

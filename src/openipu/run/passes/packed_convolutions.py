@@ -123,7 +123,7 @@ class PackedConvolution:
         if entry is None:
             return None
         held = self._memory.parameters if entry.kind is InputKind.PARAMETER else self._memory.buffers[0]
-        return held[entry.name]
+        return held[entry.name].float()  # a half weight is held as it is, and read wide
 
 
 def _or_nothing(activation: str) -> str | None:

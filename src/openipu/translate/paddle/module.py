@@ -56,7 +56,8 @@ class PaddleModule(nn.Module):
             mark_loss(lift(results[self.loss]) if is_capturing() else results[self.loss], "none")
         fetched = tuple(lift(results[name]) for name in self.graph.outputs)
         for name in self.written:
-            _write(own[name], lift(results[name]), name)
+            if results[name] is not own[name]:  # a norm that is only used hands its statistics through
+                _write(own[name], lift(results[name]), name)
         return fetched
 
 

@@ -223,10 +223,12 @@ def _read_settings(op: PaddleOp, gradient: _Gradient) -> dict[str, Any]:
     elif op.type == "lamb":
         settings["weight_decay"] = number("weight_decay", 0.01)
         settings["max_weight_norm"] = 65504.0
+        # Paddle leaves the steps of weights without decay as they are
+        settings["no_trust_ratio"] = not settings["weight_decay"] and not attributes.get("always_adapt", False)
     elif op.type == "adagrad":
         settings["eps"] = number("epsilon", 1e-6)
     elif op.type == "adadelta":
-        settings |= {"rho": number("rho", 0.95), "eps": number("epsilon", 1e-6)}
+        settings |= {"alpha": number("rho", 0.95), "eps": number("epsilon", 1e-6)}
     elif op.type == "rmsprop":
         settings |= {"alpha": number("decay", 0.95), "eps": number("epsilon", 1e-6), "use_tf_variant": True}
         settings |= {"momentum": number("momentum", 0.0), "centered": bool(attributes.get("centered", False))}

@@ -146,11 +146,18 @@ def scale(call: Call) -> Answer:
     return x * factor + bias if call.flag("bias_after_scale", True) else (x + bias) * factor
 
 
+def _fit(bound: float, dtype: torch.dtype) -> float:
+    """A bound as a number of a format: half has no more than 65504, and whole numbers no fractions."""
+    limits: torch.finfo | torch.iinfo = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    held = min(max(bound, limits.min), limits.max)
+    return held if dtype.is_floating_point else int(held)
+
+
 @translates("clip")
 def clip(call: Call) -> Answer:
     x = call.tensor("X")
-    low: torch.Tensor | float = call.tensor("Min") if call.has("Min") else call.number("min")
-    high: torch.Tensor | float = call.tensor("Max") if call.has("Max") else call.number("max")
+    low: torch.Tensor | float = call.tensor("Min") if call.has("Min") else _fit(call.number("min"), x.dtype)
+    high: torch.Tensor | float = call.tensor("Max") if call.has("Max") else _fit(call.number("max"), x.dtype)
     x = torch.maximum(x, low.to(x.dtype)) if isinstance(low, torch.Tensor) else torch.clamp(x, min=low)
     return torch.minimum(x, high.to(x.dtype)) if isinstance(high, torch.Tensor) else torch.clamp(x, max=high)
 

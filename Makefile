@@ -20,12 +20,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
-=======
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle clean
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
->>>>>>> main
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx conformance-paddle bench-paddle demo-paddle clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile

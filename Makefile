@@ -20,8 +20,8 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle clean
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan crash docs wheel-test conformance-optimum conformance-popart conformance-poplar-cpp conformance-onnx bench-onnx clean
+.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -60,7 +60,6 @@ fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 10
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
 
-.PHONY: bench-poplar
 bench-poplar: $(READY) ## building, running and planning Poplar programs against their limits
 	$(BIN)/python -m bench.poplar_speed
 

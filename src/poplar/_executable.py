@@ -78,8 +78,12 @@ def _name(codelet: Any) -> str:
 
 
 def _find_codelet(name: str, reference: Mapping[str, str], given: Mapping[str, Any]) -> Any:
-    """A codelet by name, among what was given and what is imported already. A file never makes anything be imported."""
+    """A codelet by name, among what was given, imported or, in C++, compiled already. A file brings no code along."""
     found = given.get(name)
+    if found is None and reference.get("kind") == "c++":
+        from poplar.native.loading import load_reference
+
+        return load_reference(reference)
     if found is None:
         found = sys.modules.get(str(reference.get("module", "")))
         for part in str(reference.get("class", "")).split("."):

@@ -21,6 +21,11 @@ print(json.dumps({
     "main": sys.modules["__main__"].__dict__ is globals(), "neighbour": neighbour.VALUE,
 }))
 """
+# A shell that starts jobs in the background lets them ignore the signal.
+INTERRUPTING = """import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)"""
+
 FAILING = """\
 def fail():
     raise ValueError("no good")
@@ -128,7 +133,7 @@ def test_an_exception_shows_the_traceback_and_exit_code_of_plain_python(shell, t
         ("import sys; sys.exit(7)", 7),
         ("raise SystemExit('stop here')", 1),
         ("def no(:", 1),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", -2),
+        (INTERRUPTING, -2),
     ],
 )
 def test_exit_codes_are_those_of_plain_python(shell, tmp_path, body, code):

@@ -376,3 +376,26 @@ def test_the_rule_prices_blocks_by_their_busier_pipeline() -> None:
     counted = count_instructions(assembly)
     assert "\taddq\t$3, openipu_cycles(%rip)" in counted  # two loads, one branch
     assert f"\taddq\t${CALL_CYCLES}, openipu_cycles(%rip)" in counted
+
+
+def test_a_saved_executable_finds_its_codelets_in_the_users_own_cache(
+    graph: poplar.Graph, device: poplar.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from poplar.native import loading
+
+    graph.addCodelets(io.StringIO(SUMS))
+    row, out = variable(graph, poplar.FLOAT, [3], "row"), variable(graph, poplar.FLOAT, [], "out")
+    sums = graph.addComputeSet("sums")
+    graph.setTileMapping(graph.addVertex(sums, "Dot", {"a": row, "b": row, "out": out}), 0)
+    path = tmp_path / "saved"
+    poplar.compileGraph(graph, Execute(sums)).serialize(path)
+    assert b"for (unsigned" not in path.read_bytes(), "a file holds no code"
+    engine = poplar.Engine(poplar.Executable.deserialize(path))
+    engine.load(device)
+    engine.writeTensor("row-write", np.array([1, 2, 3], dtype=np.float32))
+    engine.run()
+    assert float(engine.readTensor("out-read")) == 14
+    loading._kept.clear()
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path / "empty"))
+    with pytest.raises(poplar.graph_object_load_error, match="which this machine has not compiled"):
+        poplar.Executable.deserialize(path)

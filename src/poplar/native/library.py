@@ -30,7 +30,7 @@ _CODE = ("-O2", "-ftree-vectorize", "-ffp-contract=off", "-fno-strict-aliasing",
 _SOURCE_LIMIT_BYTES = 64 << 20
 Parts = dict[str, Part]
 
-LIBRARY, TEXT, COUNTER, RUNNER = "codelets.so", "vertices.txt", "counter.so", "runner"
+LIBRARY, TEXT, SOURCE, COUNTER, RUNNER = "codelets.so", "vertices.txt", "codelets.ii", "counter.so", "runner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class CodeletLibrary:
     """Compiled codelets. Files stay as long as this lives."""
 
     title: str
+    key: str  # in the cache
     code: Path
     vertices: tuple[VertexType, ...]
     preprocessed: str
@@ -89,7 +90,10 @@ def preprocess(source: CodeletSource) -> str:
 def compile_codelets(source: CodeletSource) -> CodeletLibrary:
     """The library of a source."""
     preprocessed = preprocess(source)
-    vertices = find_vertices(preprocessed)
+    try:
+        vertices = find_vertices(preprocessed)
+    except RecursionError as error:
+        raise graph_object_creation_error(f"{source.title} nests namespaces or classes too deeply.") from error
     if not vertices:
         run_compiler([STANDARD, "-fsyntax-only", "-w", "-x", "c++-cpp-output", "-"], source.title, preprocessed)
         raise graph_object_creation_error(
@@ -102,11 +106,30 @@ def compile_codelets(source: CodeletSource) -> CodeletLibrary:
         unit, code = scratch / "unit.ii", scratch / LIBRARY
         unit.write_text(whole, encoding="utf-8")
         run_compiler([STANDARD, *_CODE, "-shared", "-x", "c++-cpp-output", str(unit), "-o", str(code)], source.title)
-        return {LIBRARY: Part(code.read_bytes(), native=True), TEXT: Part(_ask_for_description(code, source.title))}
+        return {
+            LIBRARY: Part(code.read_bytes(), native=True),
+            TEXT: Part(_ask_for_description(code, source.title)),
+            SOURCE: Part(preprocessed.encode()),
+        }
 
-    kept, find = _obtain({"kind": "codelets", "text": whole, "flags": _CODE}, make)
+    key, kept, find = _obtain(
+        {"kind": "codelets", "parts": (LIBRARY, TEXT, SOURCE), "text": whole, "flags": _CODE}, make
+    )
+    return _open(source.title, key, kept, find)
+
+
+def find_codelets(key: str, title: str) -> CodeletLibrary | None:
+    """A library that this user compiled before, if the cache still has it."""
+    entry = open_store().read(key)
+    if entry is None or not all(name in entry for name in (LIBRARY, TEXT, SOURCE)):
+        return None
+    return _open(title, key, entry, entry.find)
+
+
+def _open(title: str, key: str, kept: object, find: Callable[[str], Path]) -> CodeletLibrary:
     described = find(TEXT).read_text(encoding="utf-8")
-    return CodeletLibrary(source.title, find(LIBRARY), parse_description(described, source.title), preprocessed, kept)
+    preprocessed = find(SOURCE).read_text(encoding="utf-8")
+    return CodeletLibrary(title, key, find(LIBRARY), parse_description(described, title), preprocessed, kept)
 
 
 def compile_counter(library: CodeletLibrary) -> Path | None:
@@ -125,7 +148,7 @@ def compile_counter(library: CodeletLibrary) -> Path | None:
         run_compiler(["-shared", str(assembly), "-o", str(code)], library.title)
         return {COUNTER: Part(code.read_bytes(), native=True)}
 
-    kept, find = _obtain({"kind": "counted codelets", "text": whole, "flags": flags}, make)
+    _, kept, find = _obtain({"kind": "counted codelets", "text": whole, "flags": flags}, make)
     _counters[library] = kept
     return find(COUNTER)
 
@@ -145,7 +168,7 @@ def find_runner() -> Path:
         run_compiler(arguments, "The runner of codelets")
         return {RUNNER: Part(program.read_bytes(), native=True)}
 
-    kept, find = _obtain({"kind": "codelet runner", "text": text, "headers": headers}, make)
+    _, kept, find = _obtain({"kind": "codelet runner", "text": text, "headers": headers}, make)
     _kept_runner.append(kept)
     program = find(RUNNER)
     program.chmod(0o700)
@@ -155,7 +178,7 @@ def find_runner() -> Path:
 _kept_runner: list[object] = []
 
 
-def _obtain(facts: dict[str, object], make: Callable[[Path], Parts]) -> tuple[object, Callable[[str], Path]]:
+def _obtain(facts: dict[str, object], make: Callable[[Path], Parts]) -> tuple[str, object, Callable[[str], Path]]:
     """Parts from the cache, or made now. Where native code cannot be kept, it lives in a folder of this process."""
     made: Parts = {}
 
@@ -167,13 +190,13 @@ def _obtain(facts: dict[str, object], make: Callable[[Path], Parts]) -> tuple[ob
     key = make_key({**facts, "compiler": describe_compiler(), "machine": platform.machine()})
     entry, _ = open_store().obtain(key, make_parts)
     if entry is not None and any(name in entry for name in (LIBRARY, COUNTER, RUNNER)):
-        return entry, entry.find
+        return key, entry, entry.find
     if not made:
         make_parts()
     folder = tempfile.TemporaryDirectory(prefix="openipu-codelets-")
     for name, part in made.items():
         (Path(folder.name) / name).write_bytes(part.content if isinstance(part.content, bytes) else b"")
-    return folder, lambda name: Path(folder.name) / name
+    return key, folder, lambda name: Path(folder.name) / name
 
 
 def _ask_for_description(code: Path, title: str) -> bytes:

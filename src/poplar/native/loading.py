@@ -12,10 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from poplar._errors import file_load_error, graph_object_creation_error
+from openipu.errors import ArchiveError
+from poplar._errors import file_load_error, graph_object_load_error
 from poplar.native.bundle import BUNDLE_SUFFIX, read_bundle
-from poplar.native.codelet import NativeCodelet, list_native
-from poplar.native.library import CodeletSource, compile_codelets, read_source
+from poplar.native.codelet import REFERENCE_KIND, NativeCodelet, list_native
+from poplar.native.library import CodeletSource, compile_codelets, find_codelets, read_source
 
 _TILE_CODE = (".S", ".s", ".o")
 
@@ -34,13 +35,34 @@ def load_source(source: str, options: Sequence[Any] = (), *, text: bool = False)
     return list(_load(read_source(source, flags)))
 
 
-def load_reference(reference: Mapping[str, str]) -> NativeCodelet:
-    """A codelet out of a saved executable: its text is compiled again, or found in the cache."""
-    source = CodeletSource(reference["text"], reference["title"], preprocessed=True)
-    for codelet in _load(source):
-        if codelet.name == reference["vertex"]:
+def load_reference(reference: Mapping[str, str]) -> NativeCodelet | None:
+    """A codelet that a saved executable refers to, if this user compiled it before; None for other references."""
+    if reference.get("kind") != REFERENCE_KIND:
+        return None
+    title, key = str(reference.get("title")), str(reference.get("key"))
+    try:
+        codelets = _load_kept(key, title)
+    except ArchiveError:  # no key at all
+        codelets = ()
+    for codelet in codelets:
+        if codelet.name == reference.get("vertex"):
             return codelet
-    raise graph_object_creation_error(f"{reference['title']} has no vertex {reference['vertex']!r}.")
+    raise graph_object_load_error(
+        f"The executable needs the codelets of {title}, which this machine has not compiled, or not any more: a saved "
+        "executable holds no code. Compile them first (popc, or addCodelets on any graph)."
+    )
+
+
+_kept: dict[str, tuple[NativeCodelet, ...]] = {}  # by key: codelets of one library share a process
+
+
+def _load_kept(key: str, title: str) -> tuple[NativeCodelet, ...]:
+    if key not in _kept:
+        library = find_codelets(key, title)
+        if library is None:
+            return ()
+        _kept[key] = tuple(list_native(library))
+    return _kept[key]
 
 
 @lru_cache(maxsize=64)

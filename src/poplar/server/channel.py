@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from poplar._errors import application_runtime_error
 from poplar._graph import Graph
 from poplar.server.wire import Reader, Writer
 
@@ -44,7 +45,10 @@ class Channel:
     def ask(self, *question: Any) -> Any:
         """Ask the C++ program, and wait for what it says."""
         self._send(_QUESTION, question)
-        return self.receive()
+        answer = self.receive()
+        if answer is None:
+            raise application_runtime_error(f"{question[0]} of {question[2]!r}: the program's own callback failed.")
+        return answer
 
     def tell(self, *notice: Any) -> None:
         self._send(_NOTICE, notice)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import select
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,6 +27,7 @@ from poplar.server.wire import Handle
 
 Handler = Callable[..., Any]
 HANDLERS: dict[str, Handler] = {}
+_GRACE_SECONDS = 5.0
 
 
 def handles(name: str) -> Callable[[Handler], Handler]:
@@ -109,4 +113,14 @@ def serve(descriptor: int) -> None:
     for part in ("devices", "engines", "graphs", "libraries"):
         importlib.import_module(f"poplar.server.{part}")  # each registers its handlers
     os.set_inheritable(descriptor, False)
+    threading.Thread(target=_end_with_program, args=(descriptor,), daemon=True).start()
     Session(descriptor).run()
+
+
+def _end_with_program(descriptor: int) -> None:
+    """A program that is killed while its engine computes leaves nothing behind."""
+    watched = select.poll()
+    watched.register(descriptor, select.POLLRDHUP | select.POLLHUP)
+    watched.poll()
+    time.sleep(_GRACE_SECONDS)  # idle, the session sees the end by itself
+    os._exit(1)

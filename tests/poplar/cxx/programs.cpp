@@ -133,6 +133,12 @@ int main() {
   run(4, "host function");
   engine.copyFromRemoteBuffer("far", values.data(), 2);
   show("remote", values);
+  engine.connectHostFunction("twice", 0, [](ArrayRef<const void *>, ArrayRef<void *>) { throw std::runtime_error("mine"); });
+  try {
+    engine.run(4);
+  } catch (const std::runtime_error &error) {
+    std::cout << "thrown " << error.what() << "\n";
+  }
   std::ostringstream printed;
   engine.setPrintTensorStream(printed);
   try {

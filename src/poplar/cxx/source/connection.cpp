@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <exception>
 #include <mutex>
 
 #include <sys/socket.h>
@@ -32,10 +33,16 @@ public:
       const std::uint8_t mark = static_cast<std::uint8_t>(message.at(0));
       std::size_t at = 1;
       const Value value = decode(message, at);
-      if (mark == ANSWER)
-        return value;
-      if (mark == FAILURE)
+      if (mark == ANSWER || mark == FAILURE) {
+        if (thrown_) { // by a callback of the user's, which the engine knows nothing of
+          const std::exception_ptr thrown = thrown_;
+          thrown_ = nullptr;
+          std::rethrow_exception(thrown);
+        }
+        if (mark == ANSWER)
+          return value;
         raise(value.at(0).text, value.at(1).text);
+      }
       hear(value, mark == QUESTION);
     }
   }
@@ -151,8 +158,14 @@ private:
   void hear(const Value &event, bool wantsAnswer) {
     Writer answer;
     const auto found = listeners.find(event.at(1).integer);
-    if (found != listeners.end())
-      found->second->hear(event.at(0).text, event, answer);
+    if (found != listeners.end() && !thrown_) {
+      try {
+        found->second->hear(event.at(0).text, event, answer);
+      } catch (...) {
+        thrown_ = std::current_exception();
+        answer = Writer();
+      }
+    }
     if (wantsAnswer) {
       if (answer.bytes().empty())
         put(answer, nullptr);
@@ -238,6 +251,7 @@ private:
     at += count * sizeof(std::int64_t);
   }
 
+  std::exception_ptr thrown_;
   int socket_ = -1;
   pid_t child_ = -1;
   pid_t owner_ = -1;

@@ -43,9 +43,10 @@ def activate() -> None:
     _extend_devices(paddle, place)
     _extend_inference(paddle)
     if not paddle.get_flags([PIR_VARIABLE])[PIR_VARIABLE]:
-        from openipu_paddle import legacy_api
+        from openipu_paddle import fluid, legacy_api
 
         legacy_api.install(paddle)
+        fluid.install(paddle)
 
 
 def _set_everywhere(paddle: Any, name: str, value: Any) -> None:

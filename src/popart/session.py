@@ -121,6 +121,9 @@ class TrainingSession(Session):
             saved = self._saved_state.get(name)  # of a model that was written after training
             usual = ahead.get(slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype))
             found[name] = usual if saved is None else saved.read().to(slot.dtype).reshape(slot.shape)
+        if not self._options.disableGradAccumulationTensorStreams:  # accumulators are empty between updates
+            shapes = {name: tuple(value.shape) for name, value in self._weights.values.items()}
+            found |= self._optimizer.list_accumulators(shapes)
         return found
 
     def weightsFromHost(self) -> None:
@@ -142,8 +145,4 @@ class TrainingSession(Session):
             self._weights.state.update({name: state[key] for name, key in keys.items()})
 
     def _collect_state(self) -> dict[str, torch.Tensor]:
-        shapes = {name: tuple(value.shape) for name, value in self._weights.values.items()}
-        accumulators = (
-            {} if self._options.disableGradAccumulationTensorStreams else self._optimizer.list_accumulators(shapes)
-        )
-        return {**self._weights.state, **accumulators}
+        return dict(self._weights.state)

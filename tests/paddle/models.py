@@ -93,3 +93,44 @@ def image_feeds(steps: int, batch: int = 8) -> list[dict[str, np.ndarray]]:
         }
         for _ in range(steps)
     ]
+
+
+def lstm() -> Any:
+    """A sequence and its sum."""
+    x, y = static.data("x", [4, 6, 3], "float32"), static.data("y", [4, 1], "float32")
+    result, _ = paddle.nn.LSTM(3, 8, num_layers=2)(x)
+    return paddle.mean((paddle.nn.Linear(8, 1)(result[:, -1]) - y) ** 2)
+
+
+def lstm_feeds(steps: int) -> list[dict[str, np.ndarray]]:
+    draw = np.random.RandomState(0)
+    found = []
+    for _ in range(steps):
+        x = draw.rand(4, 6, 3).astype("float32")
+        found.append({"x": x, "y": x.sum((1, 2), keepdims=False)[:, None] / 9})
+    return found
+
+
+def bert() -> Any:
+    """An encoder block over words."""
+    words, labels = static.data("words", [2, 8], "int64"), static.data("labels", [2, 8, 1], "int64")
+    hidden = paddle.nn.LayerNorm(16)(paddle.nn.Embedding(20, 16)(words))
+    # a bias of the keys would have no gradient but rounding, which Adam makes large
+    query, key, value = (paddle.nn.Linear(16, 16, bias_attr=False)(hidden) for _ in range(3))
+
+    def split(x: Any) -> Any:
+        return paddle.transpose(paddle.reshape(x, [2, 8, 2, 8]), [0, 2, 1, 3])
+
+    scores = paddle.matmul(split(query), split(key), transpose_y=True) * 8**-0.5
+    mixed = paddle.matmul(paddle.nn.functional.softmax(scores), split(value))
+    mixed = paddle.reshape(paddle.transpose(mixed, [0, 2, 1, 3]), [2, 8, 16])
+    hidden = paddle.nn.LayerNorm(16)(hidden + paddle.nn.Linear(16, 16)(mixed))
+    wide = paddle.nn.functional.gelu(paddle.nn.Linear(16, 32)(hidden))
+    hidden = paddle.nn.LayerNorm(16)(hidden + paddle.nn.Linear(32, 16)(wide))
+    return paddle.mean(paddle.nn.functional.softmax_with_cross_entropy(paddle.nn.Linear(16, 20)(hidden), labels))
+
+
+def word_feeds(steps: int) -> list[dict[str, np.ndarray]]:
+    draw = np.random.RandomState(0)
+    words = [draw.randint(0, 20, (2, 8)).astype("int64") for _ in range(steps)]
+    return [{"words": entry, "labels": entry[..., None]} for entry in words]

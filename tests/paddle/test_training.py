@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import paddle
-from models import convolutions, image_feeds, run_steps, smooth
+from models import bert, convolutions, image_feeds, lstm, lstm_feeds, run_steps, smooth, word_feeds
 
 OPTIMIZERS = {
     "sgd": lambda: paddle.optimizer.SGD(learning_rate=0.05),
@@ -26,8 +26,8 @@ OPTIMIZERS = {
 }
 
 
-def compare(model, optimizer):
-    feeds = image_feeds(30)
+def compare(model, optimizer, make_feeds=image_feeds):
+    feeds = make_feeds(30)
     wanted, kept = run_steps(model, feeds, optimizer=optimizer)
     found, held = run_steps(model, feeds, optimizer=optimizer, on_ipu=True)
     np.testing.assert_allclose(np.ravel(found), np.ravel(wanted), rtol=1e-5)
@@ -43,3 +43,12 @@ def test_thirty_losses_and_all_that_is_kept_equal_those_of_paddle(name):
 
 def test_a_classifier_of_digits_trains_as_on_paddle():
     compare(convolutions, OPTIMIZERS["adam"])
+
+
+@pytest.mark.parametrize("name", ["adam", "lamb"])
+def test_a_small_bert_trains_as_on_paddle(name):
+    compare(bert, OPTIMIZERS[name], word_feeds)
+
+
+def test_a_small_lstm_trains_as_on_paddle():
+    compare(lstm, OPTIMIZERS["adam"], lstm_feeds)

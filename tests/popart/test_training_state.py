@@ -67,6 +67,18 @@ def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(device, tmp_path,
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+def test_accumulators_are_read_and_written_like_state(train, tmp_path):
+    builder, data, _, loss = build()
+    options = popart.SessionOptions()
+    options.enableGradientAccumulation, options.accumulationFactor = True, 2
+    session, _ = train(builder, loss, [], {data: np.ones((2, 2, 2), np.float32)}, popart.Adam({}), 1, options)
+    held = np.ones((2, 2), np.float32)
+    session.readWeights(popart.PyWeightsIO({"Accum___weight": held}))
+    assert not held.any()  # empty between updates
+    session.modelToHost(str(tmp_path / "model.onnx"))
+    assert "Accum___weight" in read(tmp_path / "model.onnx")
+
+
 def test_values_lie_in_the_fields_of_their_types():
     builder, *_ = build()
     [entry] = onnx.load_from_string(builder.getModelProto()).graph.initializer

@@ -137,6 +137,12 @@ def test_nll_is_that_of_torch_on_logarithms_of_probabilities(log: bool, ignored:
     torch.testing.assert_close(found, wanted)
 
 
+def test_a_loss_of_which_every_label_is_ignored_is_zero() -> None:
+    labels = torch.tensor([1, 1], dtype=torch.int32)
+    (found,) = run_op("Nll", torch.full((2, 3), 1 / 3), labels, reduction="Mean", ignoreIndex=1)
+    assert found.item() == 0.0
+
+
 def test_a_probability_of_zero_has_a_finite_loss() -> None:
     (found,) = run_op("Nll", torch.tensor([[0.0, 1.0]]), torch.tensor([0], dtype=torch.int32), reduction="Sum")
     torch.testing.assert_close(found, -torch.log(torch.tensor(1e-7)))

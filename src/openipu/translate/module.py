@@ -165,7 +165,7 @@ def find_static_names(graph: ForeignGraph, table: Table) -> set[str]:
     waiting: list[str] = []
     for node in nodes:
         rule = table.find(node)
-        static = () if rule is None else rule.static
+        static = () if rule is None else rule.list_static(node)
         waiting.extend(node.inputs[place] for place in static if place < len(node.inputs) and node.inputs[place])
     while waiting:
         name = waiting.pop()

@@ -35,6 +35,11 @@ class Rule:
     domain: str = ""
     folds: bool = True  # what it makes of constants is a constant; not so random numbers
     writes: tuple[int, ...] = ()  # inputs that a run changes: running statistics, variables that are assigned
+    decide: Callable[[ForeignNode], Sequence[int]] | None = None  # further inputs that are static, by node
+
+    def list_static(self, node: ForeignNode) -> tuple[int, ...]:
+        """Inputs of a node whose values decide the graph."""
+        return self.static if self.decide is None else (*self.static, *self.decide(node))
 
 
 class Table:
@@ -87,11 +92,13 @@ def rule(
     domain: str = "",
     folds: bool = True,
     writes: Sequence[int] = (),
+    decide: Callable[[ForeignNode], Sequence[int]] | None = None,
 ) -> Callable[[H], H]:
     """Mark a function as the rule of one or more ops; `collect` finds it in its module."""
 
     def mark(handler: H) -> H:
-        entries = [Rule(op, handler, since, until, tuple(static), domain, folds, tuple(writes)) for op in ops]
+        settings = (since, until, tuple(static), domain, folds, tuple(writes), decide)
+        entries = [Rule(op, handler, *settings) for op in ops]
         found: list[Rule] = getattr(handler, "_rules", [])
         handler._rules = [*found, *entries]  # type: ignore[attr-defined]
         return handler

@@ -43,7 +43,10 @@ def negative_log_likelihood(site: Site) -> torch.Tensor:
         return reduce_loss(site, -found)
     counted = (labels != ignored).to(x.dtype)
     each = -found * counted
-    return each.sum() / counted.sum() if site.get("reduction", "Mean") == "Mean" else reduce_loss(site, each)
+    if site.get("reduction", "Mean") != "Mean":
+        return reduce_loss(site, each)
+    mean: torch.Tensor = each.sum() / torch.clamp(counted.sum(), min=1.0)  # 0 where every label is ignored
+    return mean
 
 
 @rule("Ctc", domain=DOMAIN)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from openipu.capture import capture_branches, is_capturing, is_on_ipu, lift, on_host
-from openipu.translate.foreign import ForeignGraph
+from openipu.translate.foreign import ForeignGraph, ForeignNode
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import LONGEST_WRITTEN_OUT, Site
 
@@ -33,7 +33,12 @@ def branch(site: Site) -> Results:
     return capture_branches(condition, lambda: run(chosen), (), lambda: run(otherwise), (), trains=True)
 
 
-@rule("Loop", static=(0,))
+def _find_deciding(node: ForeignNode) -> tuple[int, ...]:
+    """A loop that collects its passes has results whose shapes the condition decides."""
+    return (1,) if len(node.outputs) > len(node.inputs) - 2 else ()
+
+
+@rule("Loop", static=(0,), decide=_find_deciding)
 def loop(site: Site) -> Results:
     """Pass by pass. Once the condition depends on data, a pass after the last one changes nothing."""
     body = _body(site, "body")

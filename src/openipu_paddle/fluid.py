@@ -7,6 +7,7 @@ the comparisons of `paddle.base.layers`.
 from __future__ import annotations
 
 import sys
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -100,7 +101,9 @@ def _make_conv_pool(paddle: Any) -> Any:
         input: Any, num_filters: int, filter_size: Any, pool_size: Any, pool_stride: Any, act: Any = None, **rest: Any
     ) -> Any:
         """A convolution and a pool."""
-        hidden = paddle.static.nn.conv2d(input, num_filters, filter_size, act=act)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is of an earlier Paddle is why it is here
+            hidden = paddle.static.nn.conv2d(input, num_filters, filter_size, act=act)
         return paddle.nn.functional.max_pool2d(hidden, pool_size, pool_stride)
 
     return simple_img_conv_pool

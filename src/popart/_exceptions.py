@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-from openipu.errors import OpenIpuError, Term
+from openipu.errors import AbortError, OpenIpuError, Term
 
 _WORDS = {  # what PopART users set or call
     Term.DEVICE_ITERATIONS: "batchesPerStep of popart.DataFlow",
@@ -96,8 +96,10 @@ class poplar_unknown_runtime_error(poplar_system_runtime_error):  # noqa: N801
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Re-raise openipu's errors as `popart_exception`."""
+    """Re-raise openipu's errors as `popart_exception`; a program that ends itself does so as Poplar says it."""
     try:
         yield
+    except AbortError as error:
+        raise poplar_application_runtime_error(error.phrase(_WORDS)) from error
     except OpenIpuError as error:
         raise popart_exception(error.phrase(_WORDS)) from error

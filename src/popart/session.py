@@ -82,6 +82,10 @@ class TrainingSession(Session):
         )
         return self._optimizer.spec
 
+    def getAllTensorIds(self) -> set[str]:
+        """Names of all tensors, with those of the optimizer."""
+        return super().getAllTensorIds() | set(self._collect_state()) | set(self._list_scalars())
+
     def _list_scalars(self) -> Mapping[str, float]:
         found = self._optimizer.list_scalars()
         if self._options.automaticLossScalingSettings.enabled:

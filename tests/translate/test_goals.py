@@ -107,3 +107,25 @@ def test_a_weight_that_is_written_keeps_its_new_value() -> None:
 def test_a_gradient_that_never_arrives_is_named() -> None:
     with pytest.raises(LossError, match="No gradient reaches far"):
         compile_goal(Goal(loss="loss", gradients={"far": "more"}), ["loss"])
+
+
+def test_the_gradient_of_what_is_made_of_whole_numbers_is_a_result() -> None:
+    nodes = [
+        helper.make_node("Cast", ["whole"], ["cast"], to=1),
+        helper.make_node("Mul", ["cast", "w"], ["product"]),
+        helper.make_node("ReduceSum", ["product"], ["loss"], keepdims=0),
+    ]
+    weight = np.arange(3, dtype=np.float32)
+    model = make_model(nodes, {"whole": [3]}, ["loss"], {"w": weight}, kinds={"whole": "int64"})
+    goal = Goal(loss="loss", gradients={"g": "cast"})
+    module = ForeignModule(read_model(model.SerializeToString()).graph, TABLE, wanted=["loss"], goal=goal)
+    compiled = compile_model(
+        module,
+        [torch.empty(3, dtype=torch.int64)],
+        options=RunOptions(training=True, tier=Tier.INSTANT),
+        optimizer=OptimizerSpec(OptimizerKind.SGD, (OptimizerGroup(("w",)),)),
+        show_progress=False,
+    )
+    compiled.executable.load_weights(dict(module.named_parameters()), {})
+    compiled.executable.set_hyper_parameters({"lr.0": 0.5})
+    np.testing.assert_array_equal(run(compiled, torch.tensor([1, 2, 3]))["g"], weight)

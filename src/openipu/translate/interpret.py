@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 import torch
 
-from openipu.capture import Origin, at_origin, is_capturing, is_on_ipu, lift, on_host
+from openipu.capture import Origin, at_origin, is_capturing, is_capturing_training, is_on_ipu, lift, on_host
 from openipu.errors import OpenIpuError, TranslationError
 from openipu.graph import SourceLine
 from openipu.translate.foreign import ForeignGraph, ForeignNode, Weight
@@ -102,8 +102,8 @@ class Interpreter:
                 known[name] = self._watch(value) if name in self._watched else value
 
     def _watch(self, value: torch.Tensor) -> torch.Tensor:
-        """A constant whose gradient is asked for is a tensor of the program."""
-        if value.requires_grad or not value.dtype.is_floating_point or is_on_ipu(value) or not is_capturing():
+        """A tensor whose gradient is asked for has one, also where it is a constant, or made of whole numbers."""
+        if value.requires_grad or not value.dtype.is_floating_point or not is_capturing_training():
             return value
         return lift(value).detach().requires_grad_()
 

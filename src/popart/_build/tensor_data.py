@@ -32,4 +32,6 @@ def write_values(entry: onnx.TensorProto, name: str, kind: int, value: np.ndarra
     flat = value.reshape(-1)
     if kind == onnx.TensorProto.FLOAT16:
         flat = flat.view(np.uint16)
+    elif flat.dtype == np.bool_:
+        flat = flat.astype(np.int32)
     getattr(entry, _FIELDS.get(kind, "int32_data")).extend(flat.tolist())

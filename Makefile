@@ -21,7 +21,7 @@ PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_t
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
-.PHONY: conformance-optimum conformance-popart conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle conformance-onnx bench-onnx
+.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,9 @@ bench-onnx: $(READY) ## inference of ONNX files against ONNX Runtime, and the pl
 
 conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_popart.py --page
+
+conformance-popart-programs: $(READY) ## run PopART's public programs; OPENIPU_TUTORIALS_CHECKOUT names their checkout
+	$(BIN)/python tests/conformance/run_popart_examples.py
 
 conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Poplar; OPENIPU_EXAMPLES_CHECKOUT names their checkout
 	$(BIN)/python tests/conformance/run_poplar_cpp.py

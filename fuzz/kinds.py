@@ -45,6 +45,7 @@ KINDS: dict[str, Kind] = {
     "paddle": Kind(seeds.write_paddle_models, readers.plan_onnx_model, ".pdmodel", torch=True),
     "paddle-weights": Kind(seeds.write_paddle_weights, readers.read_paddle_weights, ".pdiparams", torch=True),
     "executable": Kind(seeds.write_executables, readers.read_executable, ".poptorch", torch=True),
+    "poplar-executable": Kind(seeds.write_poplar_executables, readers.run_poplar_executable, ".npz", torch=True),
 }
 
 for _module in filter(None, os.environ.get("FUZZ_MODULES", "").split(",")):

@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 import traceback
 from pathlib import Path
+from typing import Any
+
+_MOST_TURNS = 100
 
 
 def show_profile(path: Path) -> None:
@@ -165,3 +168,28 @@ def read_executable(path: Path) -> None:
     from poptorch._files.export import read_program
 
     read_program(str(path)).read_graphs()
+
+
+def run_poplar_executable(path: Path) -> None:
+    """Reads, plans, loads and runs; loops are cut short, because a file may say how often they turn."""
+    import poplar
+    from fuzz.poplar_codelets import Increment
+    from openipu.errors import ArchiveError
+
+    try:
+        executable = poplar.Executable.deserialize(path, codelets=[Increment])
+        if _count_turns(executable.compiled.program) > _MOST_TURNS:
+            return
+        engine = poplar.Engine(executable)
+        engine.getPlan()
+        model = poplar.IPUModel()
+        model.tilesPerIPU = 4
+        engine.loadAndRun(model.createDevice())
+    except poplar.poplar_error as error:
+        raise ArchiveError(str(error)) from error
+
+
+def _count_turns(program: Any) -> int:
+    from openipu.plan.mapped.walk import count_executions
+
+    return max(count_executions(program, dict.fromkeys(range(len(program.programs)), 1)).values(), default=0)

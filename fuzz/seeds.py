@@ -189,6 +189,33 @@ def write_executables(directory: Path) -> None:
     poptorch.inferenceModel(model, options).compileAndExport(str(directory / "loop.zip"), points, export_model=False)
 
 
+def write_poplar_executables(directory: Path) -> None:
+    """Vertices, library calls, control flow, streams and mappings, compiled for a small model."""
+    import poplar
+    import popops
+    from fuzz.poplar_codelets import Increment
+    from poplar import BOOL, FLOAT
+    from poplar.program import Copy, Execute, If, Repeat, Sequence
+
+    model = poplar.IPUModel()
+    model.tilesPerIPU = 4
+    graph = poplar.Graph(model.createDevice())
+    values = graph.addVariable(FLOAT, [4, 6], "values")
+    flag = graph.addConstant(BOOL, [], True)
+    for tile in range(4):
+        graph.setTileMapping(values[tile], tile)
+    graph.setTileMapping(flag, 0)
+    compute_set = graph.addComputeSet("increment")
+    for tile in range(4):
+        vertex = graph.addVertex(compute_set, Increment, {"x": values[tile].reverse(0), "y": values[tile]})
+        graph.setTileMapping(vertex, tile)
+    program = Sequence(Repeat(2, Execute(compute_set)))
+    total = popops.reduce(graph, values, [0], popops.ReduceParams(popops.Operation.ADD), program)
+    program.add(If(flag, Copy(total, values[0]), Sequence()))
+    graph.createHostRead("values", values)
+    poplar.compileGraph(graph, program).serialize(directory / "small.zip")
+
+
 def main(arguments: list[str]) -> None:
     """`python -m fuzz.seeds DIR KIND…`: write the seeds of some kinds, each kind into a directory of its own."""
     from fuzz.kinds import KINDS

@@ -61,7 +61,7 @@ class Executable:
         given = {_name(one): one for one in codelets}
         try:
             program = load(
-                {key: content.get(key) for key in ("format", "program")},
+                {key: content.get(key) for key in ("format", "nodes", "program")},
                 arrays,
                 lambda name, reference: _find_codelet(name, reference, given),
             )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -195,15 +194,9 @@ class Graph(HostAccess):
             return what.table.tiles[what.number]
         found: list[list[Interval]] = [[] for _ in range(self._count_tiles())]
         own = None if self._tiles is None else {tile: place for place, tile in enumerate(self._tiles)}
-        addresses = what.addresses().reshape(-1)
-        if not len(addresses):
-            return found
-        tiles = self._store.tile_map(what.elementType().bytes).find(addresses)
-        cuts = [0, *(np.flatnonzero(np.diff(tiles)) + 1).tolist(), len(tiles)]
-        for begin, end in pairwise(cuts):
-            tile = int(tiles[begin])
+        for tile, begin, end in self._store.list_tiles(what):
             place = tile if own is None else own.get(tile, -1)
-            if place >= 0:
+            if 0 <= place < len(found):
                 found[place].append(Interval(begin, end))
             elif requireComplete and tile < 0 and self._target.getTargetType() is not TargetType.CPU:
                 raise invalid_tile_mapping(

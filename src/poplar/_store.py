@@ -83,11 +83,17 @@ class Store:
         return self.find(tensor._type.bytes, first).name
 
     def touches_constant(self, tensor: Tensor) -> bool:
+        if tensor._addresses is None:  # a strided view lies in one variable
+            return bool(tensor.numElements()) and self.find(tensor._type.bytes, tensor._offset).value is not None
         return any(self.variables[number].value is not None for number, _ in self.list_regions(tensor))
 
     def list_regions(self, tensor: Tensor) -> list[tuple[int, Interval]]:
         """(number of a variable, interval in it), for each run of neighbouring elements."""
         found = []
+        if tensor._addresses is None and tensor.numElements() and tensor.isContiguous():
+            variable = self.find(tensor._type.bytes, tensor._offset)
+            begin = tensor._offset - variable.start
+            return [(variable.number, Interval(begin, begin + tensor.numElements()))]
         flat = tensor.addresses().reshape(-1)
         for begin, end in tensor.getContiguousRegions():
             address, last = int(flat[begin]), int(flat[end - 1])
@@ -131,6 +137,30 @@ class Store:
     def by_size(self, size: int) -> list[StoredVariable]:
         """Variables of one element size, by address."""
         return self._by_size.get(size, [])
+
+    def list_tiles(self, tensor: Tensor) -> list[tuple[int, int, int]]:
+        """(tile, begin, end) of the flattened tensor, for each run of elements on one tile."""
+        count = tensor.numElements()
+        if not count:
+            return []
+        tile_map = self.tile_map(tensor._type.bytes)
+        if tensor._addresses is None and tensor.isContiguous():
+            first = tensor._offset
+            low = int(np.searchsorted(tile_map.starts, first, "right")) - 1
+            high = int(np.searchsorted(tile_map.starts, first + count, "left"))
+            cuts = [0, *(tile_map.starts[low + 1 : high] - first).tolist(), count]
+            tiles = tile_map.tiles[low:high].tolist()
+        else:
+            every = tile_map.find(tensor.addresses().reshape(-1))
+            cuts = [0, *(np.flatnonzero(np.diff(every)) + 1).tolist(), count]
+            tiles = every[cuts[:-1]].tolist()
+        found: list[tuple[int, int, int]] = []
+        for tile, begin, end in zip(tiles, cuts[:-1], cuts[1:], strict=True):
+            if found and found[-1][0] == tile:
+                found[-1] = (tile, found[-1][1], end)
+            else:
+                found.append((tile, begin, end))
+        return found
 
     def tile_map(self, size: int) -> TileMap:
         """The tile of every element of this size, as mapped so far."""

@@ -15,7 +15,7 @@ import numpy as np
 from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.views import Ints, View, count_row_major, spell_out
 from poplar._errors import graph_connection_error, index_error, poplar_error, tensor_creation_error, type_error
-from poplar._views import Interval, Shape, reshape_strides
+from poplar._views import Interval, Shape, lie_apart, reshape_strides
 
 if TYPE_CHECKING:
     from poplar._graph import Graph
@@ -72,12 +72,13 @@ class Tensor:
         if self._addresses is not None:
             flat = self._addresses.reshape(-1)
             return bool((np.diff(flat) == 1).all())
-        return reshape_strides(self._shape, self._strides, (self.numElements(),)) in ((1,), None) and (
-            self.numElements() < 2 or reshape_strides(self._shape, self._strides, (self.numElements(),)) == (1,)
-        )
+        count = self.numElements()
+        return count < 2 or reshape_strides(self._shape, self._strides, (count,)) == (1,)
 
     def containsAliases(self) -> bool:
         """Does an element appear more than once?"""
+        if self._addresses is None and (not self.numElements() or lie_apart(self._shape, self._strides)):
+            return False
         flat = self.addresses().reshape(-1)
         return len(np.unique(flat)) < len(flat)
 
@@ -89,6 +90,8 @@ class Tensor:
 
     def getContiguousRegions(self) -> list[Interval]:
         """Runs of neighbouring elements, as intervals of the flattened tensor."""
+        if self._addresses is None and self.numElements() and self.isContiguous():
+            return [Interval(0, self.numElements())]
         flat = self.addresses().reshape(-1)
         if not len(flat):
             return []

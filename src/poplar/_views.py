@@ -28,6 +28,16 @@ class Interval(NamedTuple):
         return self.end
 
 
+def lie_apart(shape: Shape, strides: Shape) -> bool:
+    """Do strides alone show that no element appears twice? Each must step over all that the smaller ones reach."""
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1):
+        if stride <= reach:
+            return False
+        reach += (size - 1) * stride
+    return True
+
+
 def reshape_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
     """Strides of the same elements in another shape; None where there are none."""
     merged: list[list[int]] = []  # runs of dimensions that lie as one: [size, stride]

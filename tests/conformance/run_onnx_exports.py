@@ -4,11 +4,14 @@
 
 In: nothing; weights are random, nothing is downloaded. Out: the largest difference of a result, and of a loss over so
 many updates, for each model; exit code 1 if one is above its bar. Dropout is off: its random numbers would differ.
+Beside it stands by how much PyTorch's own losses differ when its weights change by 1e-7 of their size: where training
+amplifies so much (ResNet-50 from random weights at batch 2), no two ways of rounding agree, and that is the bar.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import sys
 import tempfile
 from pathlib import Path
@@ -31,17 +34,20 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rate", type=float, default=1e-3)
     options = parser.parse_args()
-    print("| model | parameters | result differs by | loss differs by | first loss | last loss |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print("| model | parameters | result differs by | loss differs by | PyTorch's own by | first loss | last loss |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     failed = False
     for name in options.models:
         with tempfile.TemporaryDirectory(prefix="onnx-exports-") as place:
             result = compare_results(MODELS[name], Path(place))
-            found, wanted = compare_losses(MODELS[name], Path(place), options.steps, options.rate)
-        worst = max(abs(one - other) for one, other in zip(found, wanted, strict=True))
-        failed = failed or result > RESULT_BAR or worst > LOSS_BAR
+            found, wanted, shaken = compare_losses(MODELS[name], Path(place), options.steps, options.rate)
+        worst, own = find_worst(found, wanted), find_worst(shaken, wanted)
+        failed = failed or result > RESULT_BAR or worst > max(LOSS_BAR, own)
         size = sum(value.numel() for value in MODELS[name].build().parameters())
-        print(f"| {name} | {size:,} | {result:.1e} | {worst:.1e} | {wanted[0]:.6f} | {wanted[-1]:.6f} |", flush=True)
+        print(
+            f"| {name} | {size:,} | {result:.1e} | {worst:.1e} | {own:.1e} | {wanted[0]:.4f} | {wanted[-1]:.4f} |",
+            flush=True,
+        )
     return 1 if failed else 0
 
 
@@ -56,8 +62,12 @@ def compare_results(model: Model, place: Path) -> float:
     return float((run_file(place / "inference.onnx", {"x": x})["y"] - wanted).abs().max())
 
 
-def compare_losses(model: Model, place: Path, steps: int, rate: float) -> tuple[list[float], list[float]]:
-    """Losses from the file, and PyTorch's."""
+def find_worst(found: list[float], wanted: list[float]) -> float:
+    return max(abs(one - other) for one, other in zip(found, wanted, strict=True))
+
+
+def compare_losses(model: Model, place: Path, steps: int, rate: float) -> tuple[list[float], list[float], list[float]]:
+    """Losses from the file, PyTorch's, and PyTorch's from weights that differ in their last digits."""
     torch.manual_seed(0)
     module = model.build().train()
     silence_dropout(module)
@@ -67,7 +77,12 @@ def compare_losses(model: Model, place: Path, steps: int, rate: float) -> tuple[
         input_names=["x", "labels"], output_names=["loss"], do_constant_folding=False,
         training=torch.onnx.TrainingMode.TRAINING,
     )  # fmt: skip
-    return train_from_file(place / "training.onnx", data, rate), train_in_pytorch(module, data, rate)
+    other = copy.deepcopy(module)
+    with torch.no_grad():
+        for value in other.parameters():
+            value.mul_(1 + 1e-7 * torch.randn_like(value))
+    found = train_from_file(place / "training.onnx", data, rate)
+    return found, train_in_pytorch(module, data, rate), train_in_pytorch(other, data, rate)
 
 
 if __name__ == "__main__":

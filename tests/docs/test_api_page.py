@@ -32,13 +32,15 @@ def test_the_page_names_everything_that_is_public():
             assert f"`poptorch.{name}" in page, name
 
 
-def test_the_page_of_popart_is_up_to_date_and_names_every_option():
+def test_the_page_of_popart_names_everything_that_is_public_and_every_option_with_its_effect():
     page = (DOCS / "popart_api.md").read_text(encoding="utf-8")
-    assert page == load_generator("generate_popart_api").build_page(), "run: python docs/generate_popart_api.py"
+    words = load_generator("generate_popart_api").WORDS
     for name in popart.__all__:
         assert f"`popart.{name}" in page or not callable(getattr(popart, name)), name
-    for name in EFFECTS:
-        assert f"| `{name}` |" in page
+    lines = page.splitlines()
+    for name, (_, effect, _) in EFFECTS.items():
+        (line,) = [line for line in lines if line.startswith(f"| `{name}` |")]
+        assert f"| {words[effect]} |" in line, f"{name}: run python docs/generate_popart_api.py"
 
 
 def test_what_the_page_of_popart_lacks_is_not_there():

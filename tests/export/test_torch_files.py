@@ -20,6 +20,7 @@ from openipu.export.torch_file import functions
 from openipu.export.torch_file.expressions import write_call
 from openipu.graph import Reduction, RunOptions
 from openipu.jobs import PlanningJob
+from openipu.model_files import load_file_job
 
 
 def test_an_inference_file_gives_the_models_results_and_runs_where_openipu_cannot_be_imported(tmp_path: Path) -> None:
@@ -165,6 +166,27 @@ def test_names_that_make_no_tree_of_modules_are_flat(tmp_path: Path) -> None:
     exported = import_file(openipu.export_program(job, tmp_path / "m.py", check=False).files[0])
     assert sorted(exported.state_dict()) == ["w", "w_1"]
     assert exported(torch.tensor([1.0, 2.0])).tolist() == [3.0, 4.0]
+
+
+def test_names_of_a_foreign_graph_are_never_run_as_code(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper, numpy_helper
+
+    evil = '"""); raise SystemExit(1)\n#\r'
+    weight = numpy_helper.from_array(torch.full((2,), 3.0).numpy(), f"{evil}.weight\\")
+    graph = helper.make_graph(
+        [helper.make_node("Mul", [f"x{evil}", f"{evil}.weight\\"], [f"y{evil}"], name=f"/{evil}/product")],
+        evil,
+        [helper.make_tensor_value_info(f"x{evil}", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info(f"y{evil}", TensorProto.FLOAT, [2])],
+        [weight],
+    )
+    path = tmp_path / "evil.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    job = load_file_job(path, weights=True)
+    exported = import_file(openipu.export_program(job, tmp_path / "m.py", check=False).files[0])
+    (found,) = exported(torch.tensor([1.0, 2.0])).values()
+    assert found.tolist() == [3.0, 6.0]
+    openipu.export_program(job, tmp_path / "again.onnx")
 
 
 def test_a_function_of_this_process_is_refused_with_the_users_line_and_nothing_is_written(tmp_path: Path) -> None:

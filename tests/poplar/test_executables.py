@@ -20,7 +20,8 @@ class VectorAdd(Vertex):
     z: Output[Vector[FLOAT]]
 
     def compute(self):
-        self.z[:] = self.x + self.y
+        count = min(len(self.x), len(self.y), len(self.z))  # a damaged file may say anything
+        self.z[:count] = self.x[:count] + self.y[:count]
         return True
 
 

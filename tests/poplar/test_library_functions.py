@@ -572,3 +572,48 @@ def test_utilities_map_and_broadcast(bench):
 def test_a_call_that_cannot_be_is_refused(bench, mistake, error):
     with pytest.raises(error):
         mistake(bench)
+
+
+def test_what_is_left_of_linear_algebra_and_layers(bench):
+    graph, prog = bench.graph, bench.prog
+    generator = np.random.default_rng(4)
+    square = generator.normal(size=(4, 4)).astype(np.float32)
+    positive = square @ square.T + 4 * np.eye(4, dtype=np.float32)
+    factor = poplin.cholesky(graph, bench.give(positive), True, prog)
+    right = bench.give(generator.normal(size=(4, 2)).astype(np.float32))
+    solved = poplin.triangularSolve(graph, factor, right, True, True, False, prog)
+    logs = popnn.logSoftmax(graph, bench.give(square), prog)
+    acts, biases = bench.give(np.zeros((2, 3, 2, 2), np.float32)), bench.give(np.arange(3, dtype=np.float32))
+    poplin.addBias(graph, acts, biases, prog)
+    rows, columns = poplin.meshgrid(graph, [bench.give(np.arange(2.0)), bench.give(np.arange(3.0))])
+    even = poplin.linspace(graph, FLOAT, 0.0, 1.0, 5)
+    copied = bench.give(np.zeros((2, 3), np.float32))
+    popops.addWithOutput(graph, rows, columns, copied, prog)
+    found = bench.read(factor, solved, logs, acts, copied, even, right)
+    np.testing.assert_allclose(found[0] @ found[0].T, positive, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[0] @ found[1], found[6], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(np.exp(found[2]).sum(1), 1, rtol=1e-5)
+    assert (found[3] == np.arange(3).reshape(1, 3, 1, 1)).all()
+    assert found[4].tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert found[5].tolist() == [0, 0.25, 0.5, 0.75, 1]
+
+
+def test_a_weight_update_subtracts_the_scaled_gradient(bench):
+    params = poplin.ConvParams(FLOAT, 1, [4], [3], 1, 1)
+    x, grad, weights = (bench.give(np.ones(shape, np.float32)) for shape in ((1, 1, 4), (1, 1, 2), (1, 1, 1, 3)))
+    poplin.convolutionWeightUpdate(bench.graph, grad, weights, x, params, -0.5, bench.prog)
+    assert bench.read(weights)[0].reshape(-1).tolist() == [0, 0, 0]  # 1 - 0.5 * 2
+
+
+def test_a_plain_recurrent_layer_is_torchs(bench):
+    torch.manual_seed(0)
+    layer = torch.nn.RNN(3, 4)
+    x = torch.randn(5, 2, 3)
+    expected, _ = layer(x)
+    operands = [
+        bench.give(values.detach().numpy().copy())
+        for values in (layer.weight_ih_l0.T, layer.weight_hh_l0.T, layer.bias_ih_l0 + layer.bias_hh_l0)
+    ]
+    state = bench.give(np.zeros((2, 4), np.float32))
+    made = popnn.rnn.forwardIterate(bench.graph, bench.give(x.numpy()), state, *operands, bench.prog)
+    np.testing.assert_allclose(bench.read(made)[0], expected.detach().numpy(), rtol=1e-4, atol=1e-6)

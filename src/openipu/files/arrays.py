@@ -7,7 +7,9 @@ is unpacked.
 from __future__ import annotations
 
 import io
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,19 @@ from openipu.files.plain import MIB, open_plain
 _LARGEST = 64 * 1024 * MIB
 _MOST_ARRAYS = 10_000
 _FREE_BYTES, _RATIO = 256 * MIB, 64  # unpacked: so much, and beyond it so many times the file's own size
-_DAMAGE = (zipfile.BadZipFile, OSError, EOFError, ValueError, KeyError, OverflowError, NotImplementedError, MemoryError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    OverflowError,
+    NotImplementedError,
+    MemoryError,
+    SyntaxError,  # numpy reads the header of an array as an expression
+    tokenize.TokenError,
+)
 
 
 def read_arrays(path: Path, origin: Origin) -> dict[str, np.ndarray]:
@@ -32,6 +46,8 @@ def read_arrays(path: Path, origin: Origin) -> dict[str, np.ndarray]:
                 unpacked = sum(member.file_size for member in members)
                 if len(members) > _MOST_ARRAYS:
                     raise origin.fail(f"has {len(members):,} arrays, and at most {_MOST_ARRAYS:,} are read")
+                if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+                    raise origin.fail("has an array that is compressed in an unknown way")
                 if unpacked > _FREE_BYTES + _RATIO * size:
                     raise origin.fail(f"has {size:,} bytes and would unpack to {unpacked:,}: it is not read")
                 return {member.filename.removesuffix(".npy"): _read_member(found, member) for member in members}

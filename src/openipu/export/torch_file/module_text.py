@@ -38,7 +38,7 @@ import torch
 aten = torch.ops.aten
 prims = torch.ops.prims
 
-WEIGHTS = Path(__file__).with_name({weights!r})
+WEIGHTS = Path(__file__).with_name({file!r})
 '''
 _CLASS = '''\
 class Model(torch.nn.Module):
@@ -99,7 +99,7 @@ _ACCUMULATING_STEP = '''\
 def write_module(snapshot: Snapshot, weights_name: str) -> str:
     """The whole file."""
     program = snapshot.program
-    title = " ".join(program.name.split()).replace("\\", "/").replace('"', "'")
+    title = _quote(program.name)
     writer = _ModuleWriter(snapshot)
     methods = [writer.write_forward()]
     if program.update is not None:
@@ -109,11 +109,16 @@ def write_module(snapshot: Snapshot, weights_name: str) -> str:
     if program.training:
         usage = f"    model = Model()\n    outputs = model.train_step({writer.names})"
     parts = [
-        _HEAD.format(title=title, version=__version__, usage=usage, weights=weights_name),
+        _HEAD.format(title=title, version=__version__, usage=usage, weights=_quote(weights_name), file=weights_name),
         *([kernels] if kernels else []),
         "\n".join([_CLASS.format(title=title, optimizer=_OPTIMIZER if program.training else ""), *methods]),
     ]
     return "\n\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _quote(text: str) -> str:
+    """A name as part of a docstring, which it must not end."""
+    return " ".join(text.split()).replace("\\", "/").replace('"', "'")
 
 
 class _ModuleWriter:

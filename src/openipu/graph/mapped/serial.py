@@ -73,6 +73,8 @@ class _Writer:
     def __init__(self) -> None:
         self._parts: dict[str, list[np.ndarray]] = {}
         self._sizes: dict[str, int] = {}
+        self.nodes: list[Any] = []  # programs, each behind those that it contains: a file is not nested as they are
+        self._numbers: dict[int, int] = {}
 
     def write(self, value: Any) -> Any:
         if value is None or type(value) in (bool, int, str):
@@ -88,10 +90,17 @@ class _Writer:
         if isinstance(value, Enum):
             return {"e": [type(value).__name__, value.value]}
         if dataclasses.is_dataclass(value) and type(value).__name__ in _RECORDS:
-            return {
+            if id(value) in self._numbers:
+                return {"p": self._numbers[id(value)]}
+            written = {
                 "c": type(value).__name__,
                 "f": {field.name: self.write(getattr(value, field.name)) for field in dataclasses.fields(value)},
             }
+            if not isinstance(value, nodes.ProgramNode):
+                return written
+            self._numbers[id(value)] = len(self.nodes)
+            self.nodes.append(written)
+            return {"p": len(self.nodes) - 1}
         if isinstance(value, Mapping):
             return {"d": [[self.write(key), self.write(item)] for key, item in value.items()]}
         if isinstance(value, tuple):
@@ -126,7 +135,8 @@ class _Writer:
 def dump(value: program.MappedProgram) -> tuple[Any, Arrays]:
     """A document for JSON, and arrays by number format. ArchiveError for what only this process has."""
     writer = _Writer()
-    document = {"format": FORMAT, "program": writer.write(value)}
+    written = writer.write(value)
+    document = {"format": FORMAT, "nodes": writer.nodes, "program": written}
     return document, writer.arrays()
 
 
@@ -135,7 +145,10 @@ def load(document: Any, arrays: Mapping[str, np.ndarray], find_codelet: FindCode
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ArchiveError("it is of another version")
     try:
-        found = _read(document["program"], arrays, find_codelet)
+        made: list[Any] = []
+        for node in document["nodes"]:
+            made.append(_read(node, arrays, find_codelet, made))
+        found = _read(document["program"], arrays, find_codelet, made)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         raise ArchiveError(f"it is damaged ({error!r})") from error
     if not isinstance(found, program.MappedProgram):
@@ -143,17 +156,17 @@ def load(document: Any, arrays: Mapping[str, np.ndarray], find_codelet: FindCode
     return found
 
 
-def _read(value: Any, arrays: Mapping[str, np.ndarray], find: FindCodelet) -> Any:
+def _read(value: Any, arrays: Mapping[str, np.ndarray], find: FindCodelet, made: list[Any]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list):
-        return [_read(item, arrays, find) for item in value]
+        return [_read(item, arrays, find, made) for item in value]
     if len(value) == 2 and "c" in value:
         cls = _RECORDS[value["c"]]
         names = {field.name for field in dataclasses.fields(cls)}
         if set(value["f"]) != names:
             raise ValueError(f"{value['c']} has other fields")
-        return cls(**{name: _read(item, arrays, find) for name, item in value["f"].items()})
+        return cls(**{name: _read(item, arrays, find, made) for name, item in value["f"].items()})
     ((kind, content),) = value.items()
     if kind == "a":
         name, offset, shape = content
@@ -161,10 +174,14 @@ def _read(value: Any, arrays: Mapping[str, np.ndarray], find: FindCodelet) -> An
         if name not in _NUMBERS or offset < 0 or any(size < 0 for size in shape) or offset + count > arrays[name].size:
             raise ValueError("an array is not there")
         return arrays[name][offset : offset + count].reshape(shape)
+    if kind == "p":
+        if not 0 <= content < len(made):
+            raise ValueError("a program is not there")
+        return made[content]
     if kind == "t":
-        return tuple(_read(item, arrays, find) for item in content)
+        return tuple(_read(item, arrays, find, made) for item in content)
     if kind == "d":
-        return {_read(key, arrays, find): _read(item, arrays, find) for key, item in content}
+        return {_read(key, arrays, find, made): _read(item, arrays, find, made) for key, item in content}
     if kind == "n":
         return ELEMENT_TYPES[content]
     if kind == "e":

@@ -21,6 +21,8 @@ from openipu.graph.mapped.program import Edges, LibraryOp, MappedProgram, Value
 from openipu.graph.mapped.views import View
 
 _DEEPEST = 200
+_MOST_TILES, _MOST_REPLICAS = 131_072 * 64, 65_536
+_LARGEST_MEMORY = 64 << 30
 
 
 def check_program(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
@@ -32,6 +34,7 @@ def check_program(program: MappedProgram, is_known: Callable[[str], bool]) -> No
 
 
 def _check(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
+    _check_size(program)
     for variable in program.variables:
         _require(0 <= variable.start <= variable.start + variable.elements <= program.spaces[variable.type.bytes])
         _require(variable.value is None or variable.value.shape == (variable.elements,))
@@ -53,6 +56,21 @@ def _check(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
         _check_library(program, op, is_known)
     for node in (*program.programs, *program.functions):
         _check_node(program, node, 0)
+
+
+def _check_size(program: MappedProgram) -> None:
+    """No more memory than the variables have, and than the machine and this one could."""
+    _require(
+        1 <= program.tiles <= _MOST_TILES and program.tiles_per_ipu >= 1 and 1 <= program.replicas <= _MOST_REPLICAS
+    )
+    for size, elements in program.spaces.items():
+        held = sum(variable.elements for variable in program.variables if variable.type.bytes == size)
+        _require(size in (1, 2, 4, 8) and elements == held)
+    held = sum(size * elements for size, elements in program.spaces.items())
+    remote = sum(one.rows * one.elements * one.type.bytes for one in program.remote_buffers)
+    _require(all(one.rows >= 0 and one.elements >= 0 for one in program.remote_buffers))
+    _require(all(one.elements >= 0 for one in program.streams))
+    _require((held + remote) * program.replicas <= _LARGEST_MEMORY)
 
 
 def _require(good: bool) -> None:

@@ -297,3 +297,19 @@ def test_a_reduction_over_no_axes_reduces_nothing(device: popart.DeviceInfo) -> 
     data = make_data(2, 3)
     session.run(popart.PyStepIO({x: data}, results))
     np.testing.assert_array_equal(results[y], np.abs(data))
+
+
+def test_data_exchanged_between_running_replicas_is_refused(device: popart.DeviceInfo) -> None:
+    builder = popart.Builder()
+    given = builder.addInputTensor(popart.TensorInfo("FLOAT", [2]), "given")
+    total = builder.aiGraphcore.replicatedallreduce([given])
+    options = popart.SessionOptions()
+    options.enableReplicatedGraphs = True
+    options.replicatedGraphCount = 2
+    flow = popart.DataFlow(1, {total: popart.AnchorReturnType("All")})
+    two = popart.DeviceManager().createIpuModelDevice({"numIPUs": 2})
+    with pytest.raises(popart.popart_exception, match="exchanges data between 2 replicas"):
+        popart.InferenceSession(builder.getModelProto(), flow, two, userOptions=options)
+    options.enableReplicatedGraphs = False
+    options.replicatedGraphCount = 1
+    popart.InferenceSession(builder.getModelProto(), flow, device, userOptions=options)

@@ -93,6 +93,7 @@ class Session:
                 others=lambda program: {*self._list_scalars(), *self._list_state(program)},
                 after_update=self._options.accumulationFactor == 1,
                 tracked=list_tracked(self._options),
+                replicas=self.replicationFactor,
             )
             self._run_options = self._build_options()
         self._weights = HostWeights(self._model.module)

@@ -155,11 +155,12 @@ def capture(
     others: Callable[[Program], Collection[str]],
     after_update: bool,
     tracked: Sequence[str] = (),
+    replicas: int = 1,
 ) -> SessionModel:
     """Run the graph once on meta tensors, with its gradients where there is a loss.
 
     `others`: names that an optimizer adds, once it is known. `after_update`: anchors of weights have their new values.
-    `tracked`: tensors whose gradients a loss scale follows.
+    `tracked`: tensors whose gradients a loss scale follows. `replicas`: of the session; ops between them need to know.
     """
     graph = model.graph
     known = _list_names(graph)
@@ -185,6 +186,7 @@ def capture(
         frozenset(entry.name for entry in inputs if not entry.info.shape()),
         wanted=wanted,
         goal=Goal(loss=loss, gradients=gradients if loss else {}),
+        replicas=replicas,
     )
     module.train(bool(loss))
     spec: OptimizerSpec | None = describe_optimizer(module) if loss else None

@@ -617,3 +617,9 @@ def test_a_plain_recurrent_layer_is_torchs(bench):
     state = bench.give(np.zeros((2, 4), np.float32))
     made = popnn.rnn.forwardIterate(bench.graph, bench.give(x.numpy()), state, *operands, bench.prog)
     np.testing.assert_allclose(bench.read(made)[0], expected.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_loss_with_scales_is_refused(bench) -> None:
+    probabilities, labels, loss, deltas = (bench.graph.addVariable(poplar.FLOAT, [2, 2], n) for n in "pqrs")
+    with pytest.raises(TypeError, match="Scales of deltas and outputs are not offered"):
+        popnn.calcLoss(bench.graph, probabilities, labels, loss, deltas, 2.0, 1.0, popnn.CROSS_ENTROPY_LOSS, bench.prog)

@@ -62,6 +62,7 @@ def test_a_fifo_in_place_of_a_profile_does_not_block(tmp_path: Path) -> None:
         ("UPDATE steps SET op = 99999 WHERE id = 0", "steps speak of ops that are not there"),
         ("UPDATE steps SET ipu = 7 WHERE id = 0", "steps speak of IPUs that are not there"),
         ("UPDATE steps SET cycles = 9e999 WHERE id = 0", "Expected `float`"),
+        ("UPDATE steps SET cycles = 1e25 WHERE id = 0", "Expected `float`"),  # no whole number of 64 bits
         ("UPDATE steps SET tiles = 'many' WHERE id = 0", "Expected `int`"),
         ("UPDATE ops SET reads_json = '[123456]' WHERE id = 0", "variables that are not there"),
         ("UPDATE ops SET plan_json = '{\"a\": NaN}' WHERE id = 0", "is not JSON"),

@@ -22,6 +22,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_WHOLE)]
 Index = Annotated[int, msgspec.Meta(ge=-1, le=LARGEST_WHOLE)]  # -1: none
 Finite = Annotated[float, msgspec.Meta(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]  # a NaN is not between them
 Positive = Annotated[float, msgspec.Meta(ge=0, le=LARGEST_NUMBER)]
+Cycles = Annotated[float, msgspec.Meta(ge=0, le=LARGEST_WHOLE)]  # readers round them to whole numbers
 
 
 def convert(value: Any, kind: type[Value], origin: Origin) -> Value:

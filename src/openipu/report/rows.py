@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from openipu.files.values import Count, Index, Positive, Text, Whole
+from openipu.files.values import Count, Cycles, Index, Positive, Text, Whole
 
 Flag = Annotated[int, msgspec.Meta(ge=0, le=1)]
 Reference = Count | None
@@ -17,12 +17,12 @@ OptionRow = tuple[Text, Text]
 LineRow = tuple[Count, Text, Whole, Text]
 OpRow = tuple[
     Count, Text, Text, Text, Text,  # index, name, op, family, phase
-    Text, Reference, Positive, Count, Count,  # module, line, cycles, flops, moved bytes
+    Text, Reference, Cycles, Count, Count,  # module, line, cycles, flops, moved bytes
     Count, Count, Count, Text, Text,  # scratch bytes, first step, steps, provenance, basis
     Count, Whole, Text, Text, Text,  # ipu, stage, plan, reads, writes
 ]  # fmt: skip
 StepRow = tuple[
-    Count, Text, Text, Text, Positive,  # index, kind, name, phase, cycles
+    Count, Text, Text, Text, Cycles,  # index, kind, name, phase, cycles
     Count, Count, Count, Reference, Count,  # tiles, moved bytes, flops, op, repeats
     Flag, Count, Whole, Index, Count,  # once a call, ipu, stage, program, first tile
     Text, Count, Count, Count, Count,  # vertex, vertices, state, exchange code, control code
@@ -41,9 +41,9 @@ CategoryRow = tuple[Text, bytes]
 FitRow = tuple[Flag, Count, Count, Count, Count, Whole, Count, Count, Count]
 CulpritRow = tuple[Count, Text, Text, Count, Count, Text, Reference]
 TimingRow = tuple[Positive, Positive, Positive, Positive, Positive, Count, Positive]
-PipelineRow = tuple[Annotated[int, msgspec.Meta(ge=1, le=1 << 32)], Positive, Count]
-StageRow = tuple[Count, Count, Flag, Flag, Positive]
-TickRow = tuple[Text, Count, Positive]
+PipelineRow = tuple[Annotated[int, msgspec.Meta(ge=1, le=1 << 32)], Cycles, Count]
+StageRow = tuple[Count, Count, Flag, Flag, Cycles]
+TickRow = tuple[Text, Count, Cycles]
 NumberRow = tuple[Text, Count]
 SecondsRow = tuple[Text, Positive]
 

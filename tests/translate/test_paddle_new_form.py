@@ -104,11 +104,14 @@ def test_an_unknown_op_is_named(tmp_path):
         job.model(*[torch.ones(entry.shape) for entry in job.args])
 
 
-def test_control_flow_is_refused_by_name(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "more", "said"), [("2.yield", {}, r"cf\.yield"), ("1.if", {"regions": [{"blocks": []}]}, r"pd_op\.if")]
+)
+def test_control_flow_is_refused_by_name(tmp_path, name, more, said):
     def change(ops):
-        return [{**op, "#": "2.yield" if op["#"] == "1.conv2d" else op["#"]} for op in ops]
+        return [{**op, "#": name, **more} if op["#"] == "1.conv2d" else op for op in ops]
 
-    with pytest.raises(TranslationError, match=r"cf\.yield"):
+    with pytest.raises(TranslationError, match=said):
         load_file_job(write_model(tmp_path, change))
 
 

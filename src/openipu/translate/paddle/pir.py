@@ -72,7 +72,7 @@ class _Adapting:
             self._read_fetch(op)
         elif kind == "pd_op.shadow_feed":
             self._name(op.results[0], self._look_up(op, op.inputs[0]))
-        elif op.dialect == "pd_op":
+        elif op.dialect == "pd_op" and not op.has_body:
             self._translate(op)
         else:
             raise self._fail(op, "is control flow, or of a dialect that is not read")

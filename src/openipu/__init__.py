@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 
 # Looked up when asked for: they need torch, and `openipu --help` does not. By name, because every layer imports this

@@ -1,7 +1,9 @@
 """Programs of several processes on one pod: who gets IPUs, who is refused, what a crash leaves behind."""
 
+import gc
 import os
 import threading
+import weakref
 
 import pytest
 
@@ -117,3 +119,20 @@ def test_without_a_place_to_write_programs_of_the_open_pod_run_unseen(monkeypatc
     monkeypatch.setenv("OPENIPU_POD", "bow-2000")
     with pytest.raises(PodError, match="Set OPENIPU_STATE_DIR"):
         find_pod().attach(2)
+
+
+def test_programs_that_nobody_uses_any_more_give_their_ipus_back(four):
+    class Program:
+        def __init__(self):
+            self.lease = find_pod().attach(4)
+            self.end = weakref.finalize(self, self.lease.release)
+            self.itself = self  # only the collector finds it
+
+    gc.disable()
+    try:
+        Program()
+        lease = find_pod().attach(4)
+    finally:
+        gc.enable()
+    assert lease is not None
+    lease.release()

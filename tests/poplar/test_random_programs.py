@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from plain_interpreter import PlainInterpreter
-from random_programs import Builder
+from random_graphs import Builder
 
 import poplar
 from poplar.program import Sequence

@@ -18,6 +18,7 @@ from openipu.export.comparison import Comparison
 from openipu.export.snapshot import Snapshot, check_exportable, list_differences, snapshot_executable, snapshot_job
 from openipu.export.torch_file.checking import check_module
 from openipu.export.torch_file.saving import write_torch_files
+from openipu.files.saving import put_in_place
 from openipu.jobs import PlanningJob
 from openipu.run import Executable
 from openipu.session import Compiled
@@ -87,8 +88,7 @@ def export_snapshot(
             comparisons = _write(snapshot, kind, Path(place), path.name, check)
             # What others read is put in place last.
             written = sorted(Path(place).iterdir(), key=lambda file: file.name == path.name)
-            for file in written:
-                os.replace(file, path.parent / file.name)
+            put_in_place(written, path.parent)
     except OSError as error:
         raise ExportError(f"{path} cannot be written ({error.strerror or error}). Choose another place.") from error
     files = tuple(path.parent / file.name for file in reversed(written))

@@ -7,6 +7,7 @@ who uses what: programs that do not know of each other never wait for each other
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -61,13 +62,11 @@ class Pod:
             )
         chosen = first is not None or installed is not None
         try:
-            with hold_file(self.directory / "lock"):
-                held = self._list_rivals(list_attachments(self.directory), chosen)
-                start = _find_room(held, ipus, first, size)
-                if start is None:
-                    return None
-                own = describe_self(self.partition.name, start, ipus, program, chosen)
-                return write_attachment(self.directory, own)
+            lease, own_rivals = self._try_to_attach(ipus, first, size, program, chosen)
+            if lease is None and own_rivals:
+                gc.collect()  # programs that nobody uses any more may still hold IPUs
+                lease, _ = self._try_to_attach(ipus, first, size, program, chosen)
+            return lease
         except OSError as error:
             if not self.open:
                 raise PodError(
@@ -76,6 +75,18 @@ class Pod:
                 ) from error
             # Without a home to write to, a program of the open pod runs all the same, unseen.
             return Lease(describe_self(self.partition.name, first or 0, ipus, program, chosen), None, None)
+
+    def _try_to_attach(
+        self, ipus: int, first: int | None, size: int | None, program: str, chosen: bool
+    ) -> tuple[Lease | None, bool]:
+        """A lease if there is room; if not, whether this process itself stands in the way."""
+        with hold_file(self.directory / "lock"):
+            held = self._list_rivals(list_attachments(self.directory), chosen)
+            start = _find_room(held, ipus, first, size)
+            if start is None:
+                return None, any(one.pid == os.getpid() for one in held)
+            own = describe_self(self.partition.name, start, ipus, program, chosen)
+            return write_attachment(self.directory, own), False
 
     def wait(
         self,

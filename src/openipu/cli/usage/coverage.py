@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from openipu.cli.usage.uses import State
 
@@ -29,10 +30,20 @@ class Coverage:
 
 def load_coverage(front_end: str) -> Coverage:
     """The coverage of one front end."""
-    if importlib.util.find_spec(f"{front_end}.{_COVERAGE}") is None:
+    if not _has_coverage(front_end):
         return Coverage(lambda name: _look_up(front_end, name))
     own = importlib.import_module(f"{front_end}.{_COVERAGE}")
     return Coverage(own.judge_name, own.RECORDED, own.RESULTS)
+
+
+def _has_coverage(front_end: str) -> bool:
+    """Without importing the front end: that may need a framework that is not installed, or change one that is."""
+    try:
+        spec = importlib.util.find_spec(front_end)
+    except ImportError:  # of the package around it
+        return False
+    places = [] if spec is None else spec.submodule_search_locations or []
+    return any((Path(place) / f"{_COVERAGE}.py").exists() or (Path(place) / _COVERAGE).exists() for place in places)
 
 
 def _look_up(front_end: str, name: str) -> Verdict:

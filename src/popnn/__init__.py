@@ -4,7 +4,7 @@ In: `poplar` graphs, tensors and sequences. Out: steps at the end of the sequenc
 """
 
 from poplar import Graph
-from popnn import bn, ctc, ctc_infer, gn, gru, ln, lstm, pooling, rnn
+from popnn import _flat, bn, ctc, ctc_infer, gn, gru, ln, lstm, pooling, rnn  # noqa: F401 (C++ calls _flat)
 from popnn import instance as in_
 from popnn._loss import (
     CROSS_ENTROPY_LOSS,

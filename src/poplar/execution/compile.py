@@ -25,14 +25,14 @@ from openipu.graph.mapped.program import (
     TileMap,
 )
 from poplar import program as programs
-from poplar._batches import build_compute_set
 from poplar._errors import graph_connection_error, invalid_tile_mapping
 from poplar._graph import Graph
 from poplar._lines import find_line, list_lines
-from poplar._lowering import Lowering
 from poplar._store import StoredVariable
 from poplar._target import TargetType
 from poplar._vertices import VertexTable
+from poplar.execution.batches import build_compute_set
+from poplar.execution.lowering import Lowering
 
 
 @dataclass(frozen=True, slots=True, eq=False)

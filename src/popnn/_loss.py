@@ -51,6 +51,10 @@ def calcLoss(
     """
     given = list(rest)
     correct = given.pop(0) if isinstance(given[0], Tensor) else None
+    if len(given) > 2 and isinstance(given[2], str):  # C++ gives a name and options behind the program
+        name = given.pop(2) or name
+    if len(given) == 3 and given[2] == {}:
+        given.pop()
     if len(given) != 2 or not isinstance(given[0], LossType):
         raise TypeError(
             "calcLoss takes (graph, probabilities, expected, loss, deltas, [numCorrect,] lossType, prog). Scales of "

@@ -1,12 +1,12 @@
 """What both kinds of session share: a model, compiled for a device, and run step by step.
 
-In: an ONNX model, a data flow, options. Out: anchors of each step, weights, reports. The work is done below:
+In: an ONNX model, a data flow, options. Out: anchors of each step, weights. The work is done below:
 `openipu.capture` makes the program, `openipu.session` plans and compiles it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from openipu.graph import Program, RunOptions, Tap
-from openipu.run import Executable
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
@@ -24,14 +23,14 @@ from popart._logging import session_log
 from popart._options import SessionOptions, check_training
 from popart._patterns import Patterns
 from popart._prefixes import GRADIENT, UPDATED
-from popart._session import Instrumentation, IrSerializationFormat, SyntheticDataMode
-from popart._sessions import files, ir_text, reports
+from popart._session import SyntheticDataMode
+from popart._sessions import files
 from popart._sessions.dialect import adapt
-from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, list_tracked, read_control
+from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
 from popart._sessions.model import SessionModel, capture, list_inputs, load
 from popart._sessions.placement import check_ipus, check_placement, place_nodes
 from popart._sessions.saved_state import part_state
-from popart._sessions.stepping import choose_kept, run_step, shape_anchor
+from popart._sessions.stepping import put_scalars, run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
 from popart._stepio import IStepIO, PyWeightsIO
@@ -239,9 +238,6 @@ class Session:
                 )
         self._from_file = True
 
-    def _serializeIr(self, format: IrSerializationFormat) -> str:
-        return ir_text.serialise(self._model.onnx.graph)
-
     def loadEngineAndConnectStreams(self) -> None:
         """Load the program."""
         if self._compiled is None:
@@ -335,21 +331,8 @@ class Session:
                 self._scales(),
                 self.getInfo,
             )
-            self._put_scalars(stepio, compiled.executable)
+            put_scalars(self._list_scalars(), compiled.executable, self._flow, stepio, self.getInfo)
         self._has_run = True
-
-    def _put_scalars(self, stepio: IStepIO, executable: Executable) -> None:
-        """Anchors that are values of the optimizer, each the same for all micro-batches of an update."""
-        options = self._run_options
-        for name, value in self._list_scalars().items():
-            if not self._flow.isAnchored(name) or not stepio._wants(name):
-                continue
-            each = [value] * options.device_iterations
-            if name == FINAL_SCALE and executable.loss_scale is not None:
-                each = executable.loss_scale.used
-            values = torch.tensor(each, dtype=self.getInfo(name)._number_format.torch).view(-1, 1, 1)
-            spread = values.expand(-1, options.gradient_accumulation, options.replicas)
-            stepio._put(name, choose_kept(spread, self._flow, name).reshape(-1).numpy())
 
     def _list_scalars(self) -> Mapping[str, float]:
         return {}
@@ -416,49 +399,6 @@ class Session:
             return
         with translate_errors():
             self._require("setRNGState").executable.rng_state = list(stateValue)
-
-    def getCycleCount(self, id: str = "") -> int:
-        """Modelled cycles of one step."""
-        if not self._options.instrumentWithHardwareCycleCounter:
-            raise popart_exception(
-                "SessionOption 'instrumentWithHardwareCycleCounter' must be set to True in order to measure cycle count"
-            )
-        compiled = self._require("getCycleCount")
-        if not self._has_run:
-            raise popart_exception("Must call run before getCycleCount.")
-        if id.startswith("inner") != (Instrumentation.Inner in self._options.hardwareInstrumentations and bool(id)):
-            raise popart_exception(
-                f"There is no cycle counter {id!r}. Make sure you have set SessionOption::hardwareInstrumentations "
-                "correctly."
-            )
-        return int(compiled.plan.timing.call_cycles)
-
-    def getReport(self) -> Any:
-        """The plan as `pva.Report`."""
-        return reports.open_report(self._require_report())
-
-    def getSummaryReport(self, resetProfile: bool = True) -> str:
-        """The plan in words."""
-        return reports.summarise(self._require_report())
-
-    def getSerializedGraph(self) -> bytes:
-        """The program as JSON."""
-        return reports.serialise_graph(self._require_report()).encode()
-
-    def _require_report(self) -> Compiled:
-        if self._from_file:
-            raise popart_exception("Unable to get reports when using a cached executable.")
-        return reports.require_report(self._compiled, self._device, read_engine(self._options))
-
-    def checkInplacingAmbiguity(self) -> bool:
-        """Never: programs are functional."""
-        return False
-
-    def connectStreamToCallback(self, streamHandle: str, callback: Callable[..., None], index: int = 0) -> None:
-        """Streams of custom ops have no counterpart here."""
-        raise popart_exception(
-            f"There is no stream {streamHandle!r}: ops with streams of their own are written in Python instead."
-        )
 
     def broadcastWeights(self, rootRank: int = 0) -> None:
         """All processes of a job get the weights of one: they do so before each step."""

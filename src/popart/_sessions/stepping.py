@@ -16,6 +16,7 @@ from openipu.graph import RunOptions
 from openipu.run import Executable
 from popart._dataflow import DataFlow
 from popart._session import SyntheticDataMode
+from popart._sessions.loss_scaling import FINAL_SCALE
 from popart._sessions.model import InputEntry, SessionModel
 from popart._stepio import IStepIO
 from popart._tensors import AnchorReturnTypeId
@@ -95,10 +96,30 @@ def run_step(
             gradients = torch.as_tensor(result.outputs[leaf]).reshape(
                 flow.batchesPerStep(), options.gradient_accumulation, options.replicas, *info.shape()
             )
-            stepio._put(name, choose_kept(gradients.cumsum(1), flow, name).reshape(-1, *info.shape()).numpy())
+            stepio._put(name, _choose_kept(gradients.cumsum(1), flow, name).reshape(-1, *info.shape()).numpy())
 
 
-def choose_kept(values: torch.Tensor, flow: DataFlow, name: str) -> torch.Tensor:
+def put_scalars(
+    scalars: Mapping[str, float],
+    executable: Executable,
+    flow: DataFlow,
+    stepio: IStepIO,
+    describe: Callable[[str], TensorInfo],
+) -> None:
+    """Hand over anchors that are values of the optimizer, each the same for all micro-batches of an update."""
+    options = executable.options
+    for name, value in scalars.items():
+        if not flow.isAnchored(name) or not stepio._wants(name):
+            continue
+        each = [value] * options.device_iterations
+        if name == FINAL_SCALE and executable.loss_scale is not None:
+            each = executable.loss_scale.used
+        values = torch.tensor(each, dtype=describe(name)._number_format.torch).view(-1, 1, 1)
+        spread = values.expand(-1, options.gradient_accumulation, options.replicas)
+        stepio._put(name, _choose_kept(spread, flow, name).reshape(-1).numpy())
+
+
+def _choose_kept(values: torch.Tensor, flow: DataFlow, name: str) -> torch.Tensor:
     """What an anchor's mode keeps of [batches, accumulation, replicas, …]."""
     micro = values.flatten(0, 1)
     match flow.art(name).id():

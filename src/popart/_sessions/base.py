@@ -75,7 +75,7 @@ class Session:
             check_scaling(self._options, None)
         with translate_errors():
             read, self._saved_state = part_state(load(fnModel))
-            model = adapt(read)
+            model = adapt(read, strided_groups=bool(self._options.groupNormStridedChannelGrouping))
             if not self._training and dataFlow.nAnchors() == 0:
                 raise popart_exception("User must specify an anchor tensor when doing inference.")
             ipus = max(1, deviceInfo.numIpus // count_replicas(self._options))

@@ -2,7 +2,8 @@
 
 In: a model. Out: the same, with attributes that tell the rules of translation so; popart_exception for what PopART
 refuses. A reduction over an empty list of axes reduces nothing; a scan's slices keep the dimension that is scanned, and
-what it collects is joined along it; random ops have no seeds of their own.
+what it collects is joined along it; random ops have no seeds of their own; group norms may
+take every n-th channel into a group.
 """
 
 from __future__ import annotations
@@ -15,26 +16,30 @@ from openipu.translate.onnx.reading import OnnxModel
 from popart._exceptions import popart_exception
 
 KEEPS_SLICES = "__keeps_slices"
+STRIDED_GROUPS = "__strided_groups"
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _DOUBLE = 11
 
 
-def adapt(model: OnnxModel) -> OnnxModel:
-    """The model as PopART reads it."""
-    return replace(model, graph=_adapt_graph(model.graph))
+def adapt(model: OnnxModel, *, strided_groups: bool = False) -> OnnxModel:
+    """The model as PopART reads it. `strided_groups`: as the option groupNormStridedChannelGrouping."""
+    return replace(model, graph=_adapt_graph(model.graph, strided_groups))
 
 
-def _adapt_graph(graph: ForeignGraph) -> ForeignGraph:
-    return replace(graph, nodes=tuple(_adapt_node(node) for node in graph.nodes))
+def _adapt_graph(graph: ForeignGraph, strided: bool) -> ForeignGraph:
+    return replace(graph, nodes=tuple(_adapt_node(node, strided) for node in graph.nodes))
 
 
-def _adapt_node(node: ForeignNode) -> ForeignNode:
+def _adapt_node(node: ForeignNode, strided: bool) -> ForeignNode:
+    added: dict[str, Any] = {}
     if node.domain:
-        added: dict[str, Any] = {}
+        if strided and node.op == "GroupNormalization":
+            added = {STRIDED_GROUPS: 1}
     else:
         _check(node)
         added = _find_attributes(node)
-    added |= {name: _adapt_graph(value) for name, value in node.attributes.items() if isinstance(value, ForeignGraph)}
+    inside = {name: value for name, value in node.attributes.items() if isinstance(value, ForeignGraph)}
+    added |= {name: _adapt_graph(value, strided) for name, value in inside.items()}
     return replace(node, attributes={**node.attributes, **added}) if added else node
 
 

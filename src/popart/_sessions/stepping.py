@@ -85,10 +85,10 @@ def run_step(
             if name in scale:
                 value = value * scale[name]
             dtype = info._number_format.torch
-            stepio._put(name, value.detach().to(dtype).reshape(-1, *info.shape()).numpy())
+            stepio._put(name, _split(value.detach().to(dtype), info))
     for name, tapped in result.taps.items():
         if stepio._wants(name):
-            stepio._put(name, tapped.detach().reshape(-1, *describe(name).shape()).numpy())
+            stepio._put(name, _split(tapped.detach(), describe(name)))
     for name, leaf in model.accumulated.items():
         if stepio._wants(name):
             info = model.describe(name)
@@ -96,7 +96,13 @@ def run_step(
             gradients = torch.as_tensor(result.outputs[leaf]).reshape(
                 flow.batchesPerStep(), options.gradient_accumulation, options.replicas, *info.shape()
             )
-            stepio._put(name, _choose_kept(gradients.cumsum(1), flow, name).reshape(-1, *info.shape()).numpy())
+            stepio._put(name, _split(_choose_kept(gradients.cumsum(1), flow, name), info))
+
+
+def _split(value: torch.Tensor, info: TensorInfo) -> Array:
+    """[micro-batches and replicas, …]; a tensor without elements is one."""
+    found: Array = value.reshape(-1 if value.numel() else 1, *info.shape()).numpy()
+    return found
 
 
 def put_scalars(

@@ -18,13 +18,25 @@ def group_norm(site: Site) -> Results:
     """The result, and mean and inverse deviation of each group of each sample."""
     x, scale, bias, groups = site.input(0), site.input(1), site.input(2), site.get("num_groups")
     epsilon = site.get("epsilon", 1e-5)
+    strided = bool(site.get("__strided_groups", 0))  # every n-th channel is of a group, not n in a row
+    if strided:
+        x, scale, bias = _swap(x, 1, groups), _swap(scale, 0, groups), _swap(bias, 0, groups)
     result = F.group_norm(x, groups, scale, bias, epsilon)
+    if strided:
+        result = _swap(result, 1, x.shape[1] // groups)
     if not (site.wants(1) or site.wants(2)):
         return [result]
     flat = x.reshape(x.shape[0] * groups, -1).to(torch.float32)
     mean = flat.mean(1)
     inverse = torch.rsqrt(((flat - mean[:, None]) ** 2).mean(1) + epsilon)
     return [result, mean.to(x.dtype), inverse.to(x.dtype)]
+
+
+def _swap(x: torch.Tensor, axis: int, inner: int) -> torch.Tensor:
+    """Elements that are `inner` apart come to stand side by side."""
+    sizes = list(x.shape)
+    parted = x.reshape(*sizes[:axis], -1, inner, *sizes[axis + 1 :])
+    return parted.transpose(axis, axis + 1).reshape(sizes)
 
 
 @rule("BatchNormalization", domain=DOMAIN, writes=(3, 4))

@@ -37,8 +37,9 @@ def negative_log_likelihood(site: Site) -> torch.Tensor:
     places = labels if ignored is None else torch.where(labels == ignored, torch.zeros_like(labels), labels)
     found = torch.gather(x, -1, places.unsqueeze(-1)).squeeze(-1)
     if not site.get("inputIsLogProbability", 0):
-        lack = torch.clamp(_LEAST.get(x.dtype, _LEAST_USUAL) - found, min=0.0).detach()
-        found = torch.log(found + lack)  # the larger of the two; its gradient stays that of the probability
+        least = _LEAST.get(x.dtype, _LEAST_USUAL)
+        # The larger of the two; its gradient stays that of the probability.
+        found = torch.log(torch.where(found < least, least + (found - found.detach()), found))
     if ignored is None:
         return reduce_loss(site, -found)
     counted = (labels != ignored).to(x.dtype)

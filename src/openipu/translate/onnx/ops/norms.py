@@ -38,11 +38,19 @@ def normalise_batch(site: Site, *, training: bool) -> Results:
     spread = ((x - _spread(now, x)) ** 2).mean(axes)  # the biased one, as ONNX has it
     result = F.batch_norm(x, None, None, scale, bias, True, 0.0, epsilon)
     new_mean = mean * momentum + now * (1 - momentum)
-    new_variance = variance * momentum + spread * (1 - momentum)
+    new_variance = variance * momentum + _estimate(site, spread, x) * (1 - momentum)
     if site.training:
         site.write(3, new_mean)
         site.write(4, new_variance)
     return [result, new_mean, new_variance, now, spread][: max(site.results, 1)]
+
+
+def _estimate(site: Site, spread: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """What running statistics take of a variance: PopART's own op takes that of a sample, as PyTorch does."""
+    if not site.node.domain:
+        return spread
+    count = x.numel() // x.shape[1]
+    return spread * (count / max(count - 1, 1))
 
 
 def _spread(values: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from openipu.capture import Traced, capture_program
 from openipu.errors import MissingGradientError, TranslationError
-from openipu.graph import OptimizerSpec, OutputKind, Program
+from openipu.graph import OptimizerSpec, OutputKind, Program, RunOptions
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.module import ForeignModule, Goal
 from openipu.translate.onnx.reading import OnnxModel, read_model
@@ -41,11 +41,17 @@ class InputEntry:
     name: str
     info: TensorInfo
     host: TensorInfo  # as the host hands it over: 64-bit numbers are narrowed on the way
+    shared: bool = False  # all replicas get the same
+    used: bool = True  # else the host need not hand it over
 
     @property
     def held_shape(self) -> tuple[int, ...]:
         """Micro-batches lie behind one another: a tensor without dimensions gets one."""
         return tuple(self.info.shape()) or (1,)
+
+    def count_taken(self, options: RunOptions) -> int:
+        """How many micro-batches the host hands over for one step."""
+        return options.micro_batches // (options.replicas if self.shared else 1)
 
 
 class SessionModule(ForeignModule):
@@ -123,13 +129,22 @@ def load(source: Any) -> OnnxModel:
     return read_model(path)
 
 
-def list_inputs(model: OnnxModel, infos: InputShapeInfo) -> tuple[InputEntry, ...]:
-    """The inputs that the host hands over."""
+def list_inputs(
+    model: OnnxModel, infos: InputShapeInfo, shared: Collection[str] = (), anchored: Collection[str] = ()
+) -> tuple[InputEntry, ...]:
+    """The inputs that the host hands over. `shared`: those that all replicas get the same of."""
     found = []
+    read = {name for node in model.graph.list_nodes() for name in node.inputs} | _list_results(model.graph)
     for name, kind in model.graph.inputs.items():
         host = infos.get(name) if infos.has(name) else _read_info(name, kind)
-        found.append(InputEntry(name, TensorInfo(BY_NAME[host._number_format.on_device].name, host.shape()), host))
+        info = TensorInfo(BY_NAME[host._number_format.on_device].name, host.shape())
+        found.append(InputEntry(name, info, host, name in shared, name in read or name in anchored))
     return tuple(found)
+
+
+def _list_results(graph: ForeignGraph) -> set[str]:
+    """Names that a graph, or one inside it, returns."""
+    return {name for one in (graph, *graph.list_bodies()) for name in one.outputs}
 
 
 def _read_info(name: str, kind: TensorType) -> TensorInfo:

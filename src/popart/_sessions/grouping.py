@@ -1,6 +1,6 @@
 """Variables that groups of replicas hold values of their own of, and inputs that all replicas share.
 
-In: a model's metadata, as `VariableSettings` and `InputSettings` wrote it, and the number of replicas. Out: the model as
+In: a model's metadata, as `VariableSettings` and `InputSettings` wrote it, and the replicas. Out: the model as
 one replica sees it, its groups for the run, and the values of the host: one for each group, or for each replica.
 """
 

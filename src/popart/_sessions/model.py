@@ -20,12 +20,12 @@ from openipu.graph import OptimizerSpec, OutputKind, Program, RunOptions
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.module import ForeignModule, Goal
 from openipu.translate.onnx.reading import OnnxModel, read_model
-from openipu.translate.onnx.table import TABLE
 from popart._build.external import take_in
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._exceptions import popart_exception
 from popart._formats import BY_NAME, BY_TORCH
 from popart._prefixes import ACCUMULATOR, GRADIENT, UPDATED
+from popart._sessions.limits import POPART_TABLE
 from popart.tensorinfo import TensorInfo
 
 FOLLOWED = "hidden gradient of "
@@ -58,7 +58,7 @@ class SessionModule(ForeignModule):
     """A foreign graph whose inputs may have no dimensions, and which tells what its tensors are."""
 
     def __init__(self, graph: ForeignGraph, scalars: frozenset[str], **others: Any) -> None:
-        super().__init__(graph, TABLE, **others)
+        super().__init__(graph, POPART_TABLE, **others)
         self.scalars = scalars
         self.types: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
 

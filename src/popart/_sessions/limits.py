@@ -13,6 +13,7 @@ from dataclasses import replace
 import onnx
 import torch
 
+from openipu.capture import is_on_ipu
 from openipu.translate.foreign import ForeignNode
 from openipu.translate.onnx.graphcore.domain import DOMAIN
 from openipu.translate.onnx.table import FAMILIES, GRAPHCORE
@@ -205,6 +206,23 @@ def _check_average(site: Site) -> None:
         raise popart_exception(f"`count_include_pad` is not supported: {_name(site.node)}")
 
 
+def _check_bounds(site: Site) -> None:
+    """Bounds are known when the program is compiled: constants, or weights of the model."""
+    known = _name_only(site.node)
+    for place, word in ((1, "min"), (2, "max")):
+        value = site.inputs[place] if site.has(place) else None
+        if value is not None and is_on_ipu(value) and not isinstance(value, torch.nn.Parameter):
+            raise popart_exception(
+                f"Op {known}({_identify(site.node)}), inputs=[{site.node.inputs[0]}] currently only supports constant "
+                f"min/max parameters. Input '{word}' ({site.node.inputs[place]}) has no data."
+            )
+
+
+def _name_only(node: ForeignNode) -> str:
+    """The name that somebody gave a node; one without is known by its output."""
+    return "" if node.name in node.outputs else node.name
+
+
 def _check_dilations(site: Site) -> None:
     if any(int(size) != 1 for size in site.node.attributes.get("dilations") or ()):
         raise popart_exception(
@@ -311,6 +329,7 @@ CHECKS: Mapping[tuple[str, str], tuple[Check, ...]] = {
     ("", "Mean"): (_check_mean,),
     ("", "Tile"): (_check_tile,),
     ("", "AveragePool"): (_check_average,),
+    ("", "Clip"): (_check_bounds,),
     ("", "MaxPool"): (_check_dilations,),
     (DOMAIN, "Nll"): (_check_labels,),
     (DOMAIN, "Reverse"): (_check_reverse,),

@@ -6,6 +6,7 @@ for. Anchors are outputs of the program: results of ops, inputs, weights, gradie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -212,6 +213,10 @@ def capture(
         raise _refuse(error.names[0]) from error
     if gradients and not loss:
         raise _refuse(next(iter(gradients)))
+    if loss and math.prod(module.types[loss][1]) != 1:
+        raise popart_exception(
+            f"Loss tensor, {loss}, has the shape {list(module.types[loss][1])}: it must be a scalar tensor"
+        )
     spec_tree = program.output_tree.spec
     order: Mapping[str, int] = pytree.tree_unflatten(list(range(spec_tree.num_leaves)), spec_tree)
     for anchor in strange - set(others(program)):

@@ -31,8 +31,8 @@ def check_plain(site: Site) -> None:
     direction = str(attributes.get("direction", "forward"))
     if direction != "forward":
         raise popart_exception(f"{what}: direction is {direction}, and RNN only supports forward.")
-    activations = attributes.get("activations") or ()
-    if len(activations) > 1:
+    activations = attributes.get("activations", ("Tanh",))
+    if len(activations) != 1:
         raise popart_exception(f"{what} has {len(activations)} activations, and RNN only supports 1 activation.")
     check_activations(site)
     hidden, weights = attributes.get("hidden_size"), site.inputs[2] if site.has(2) else None

@@ -6,6 +6,7 @@ onnx and torch, which the users of enumerations may not have.
 """
 
 import importlib
+import sys
 from typing import Any
 
 from popart._devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
@@ -126,6 +127,8 @@ def __getattr__(name: str) -> Any:
     globals()[name] = found
     return found
 
+
+sys.modules.setdefault("popart_core", sys.modules[__name__])  # programs take enumerations from the compiled module
 
 __all__ = [
     "SGD",

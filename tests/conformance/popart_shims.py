@@ -6,6 +6,7 @@ registered for: the suite's build files say it, which Python cannot read, so the
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import sys
@@ -17,6 +18,7 @@ import numpy as np
 import onnx
 import onnx.helper
 import pytest
+import torch
 
 for _old, _new in (("bool", np.bool_), ("int", int), ("float", float), ("object", object)):
     if _old not in np.__dict__:
@@ -56,6 +58,32 @@ def _take_one_argument() -> None:
 
 
 _take_one_argument()
+
+
+def _scatter(
+    src: torch.Tensor,
+    index: torch.Tensor,
+    dim: int = -1,
+    out: torch.Tensor | None = None,
+    dim_size: int | None = None,
+    reduce: str = "sum",
+) -> torch.Tensor:
+    """As of the package torch_scatter, of PyTorch's own op: an index is spread over the other dimensions."""
+    places = index.expand_as(src)
+    if out is None:
+        shape = list(src.shape)
+        shape[dim] = dim_size if dim_size is not None else int(index.max()) + 1
+        start = torch.full(shape, 1 if reduce == "mul" else 0, dtype=src.dtype)
+    else:
+        start = out
+    word = {"mul": "prod", "max": "amax", "min": "amin"}.get(reduce, reduce)
+    return start.scatter_reduce(dim, places, src, word, include_self=out is not None)
+
+
+if importlib.util.find_spec("torch_scatter") is None:
+    _package = types.ModuleType("torch_scatter")
+    _package.scatter = _scatter  # type: ignore[attr-defined]
+    sys.modules["torch_scatter"] = _package
 
 
 def pytest_configure(config: pytest.Config) -> None:

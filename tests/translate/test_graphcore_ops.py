@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,16 @@ def test_a_loss_of_which_every_label_is_ignored_is_zero() -> None:
 def test_a_probability_of_zero_has_a_finite_loss() -> None:
     (found,) = run_op("Nll", torch.tensor([[0.0, 1.0]]), torch.tensor([0], dtype=torch.int32), reduction="Sum")
     torch.testing.assert_close(found, -torch.log(torch.tensor(1e-7)))
+
+
+@pytest.mark.parametrize(
+    ("log", "wanted"), [(False, [-math.log(0.25), -math.log(1e-7)]), (True, [-math.log(0.25), 0.0])]
+)
+def test_a_label_that_is_no_class_counts_as_one_of_probability_zero(log: bool, wanted: list[float]) -> None:
+    x = torch.full((2, 4), 0.25)
+    labels = torch.tensor([3, 4], dtype=torch.int32)  # there are classes 0 to 3
+    (found,) = run_op("Nll", x.log() if log else x, labels, reduction="None", inputIsLogProbability=int(log))
+    torch.testing.assert_close(found, torch.tensor(wanted))
 
 
 @pytest.mark.parametrize("reduction", ["Mean", "Sum", "None"])

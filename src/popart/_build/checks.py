@@ -53,12 +53,15 @@ def _check_window(
     if not kernel or len(kernel) != len(spatial):
         return
     count = len(spatial)
-    for name, length in (("strides", count), ("dilations", count), ("pads", 2 * count)):
+    for name in ("strides", "dilations"):
         given = attributes.get(name)
-        if given and len(given) != length:
-            raise popart_exception(
-                f"Length of {name} vector {len(given)} != number of spatial dimensions {count}{' x 2' if length > count else ''}."
-            )
+        if given and len(given) != count:
+            raise popart_exception(f"Length of {name} vector {len(given)} != number of spatial dimensions {count}")
+    padding = attributes.get("pads")
+    if padding and len(padding) != 2 * count:
+        raise popart_exception(
+            f"Padding vector (length {len(padding)}) does not have 2 values for each spatial dimension {count}"
+        )
     strides = attributes.get("strides") or [1] * count
     dilations = attributes.get("dilations") or [1] * count
     pads = attributes.get("pads") or [0] * 2 * count

@@ -26,6 +26,7 @@ from popart._prefixes import GRADIENT, UPDATED
 from popart._session import SyntheticDataMode
 from popart._sessions import files
 from popart._sessions.dialect import adapt
+from popart._sessions.grouping import group_replicas
 from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
 from popart._sessions.model import SessionModel, capture, list_inputs, load
 from popart._sessions.placement import check_ipus, check_placement, place_nodes
@@ -75,13 +76,17 @@ class Session:
             check_scaling(self._options, None)
         with translate_errors():
             read, self._saved_state = part_state(load(fnModel))
-            model = adapt(read, strided_groups=bool(self._options.groupNormStridedChannelGrouping))
+            adapted = adapt(read, strided_groups=bool(self._options.groupNormStridedChannelGrouping))
+            self._grouping = group_replicas(adapted, self.replicationFactor)
+            model = self._grouping.model
             if not self._training and dataFlow.nAnchors() == 0:
                 raise popart_exception("User must specify an anchor tensor when doing inference.")
             ipus = max(1, deviceInfo.numIpus // count_replicas(self._options))
             placed = place_nodes(model, self._options, ipus)
             check_placement(placed, self._options, dataFlow, deviceInfo, self._training)
-            inputs = list_inputs(placed, inputShapeInfo or InputShapeInfo())
+            known = inputShapeInfo or InputShapeInfo()
+            anchored = {anchor.removeprefix(GRADIENT) for anchor in dataFlow.anchors()}
+            inputs = list_inputs(placed, known, self._grouping.shared, anchored)
             self._model: SessionModel = capture(
                 placed,
                 inputs,
@@ -95,7 +100,7 @@ class Session:
                 replicas=self.replicationFactor,
             )
             self._run_options = self._build_options()
-        self._weights = HostWeights(self._model.module)
+        self._weights = HostWeights(self._model.module, self._grouping.held)
 
     def _describe_optimizer(self, module: Any) -> Any:
         return None
@@ -120,6 +125,7 @@ class Session:
             self._seed,
             taps=taps,
             loss_scale_control=control,
+            replica_groups=self._grouping.groups,
         )
 
     def _list_state(self, program: Program) -> Mapping[str, str]:
@@ -314,7 +320,7 @@ class Session:
                 "Must call weightsFromHost before run as the model has initializers, and the device has none of them."
             )
         options = self._run_options
-        sizes = {entry.name: entry.info.nelms() * options.micro_batches for entry in self._model.inputs}
+        sizes = {entry.name: entry.info.nelms() * entry.count_taken(options) for entry in self._model.inputs}
         places = {
             name: int(np.prod(shape_anchor(self._flow, name, options, self.getInfo(name)), dtype=np.int64))
             for name in self._flow.anchors()

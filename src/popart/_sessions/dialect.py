@@ -2,14 +2,16 @@
 
 In: a model. Out: the same, with attributes that tell the rules of translation so; popart_exception for what PopART
 refuses. A reduction over an empty list of axes reduces nothing; a scan's slices keep the dimension that is scanned, and
-what it collects is joined along it; random ops have no seeds of their own; group norms may
-take every n-th channel into a group.
+what it collects is joined along it; random ops have no seeds of their own; the padding of transposed convolutions is at
+the side where ONNX first said it; group norms may take every n-th channel into a group.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+
+import torch
 
 from openipu.translate.foreign import ForeignGraph, ForeignNode
 from openipu.translate.onnx.reading import OnnxModel
@@ -19,6 +21,7 @@ KEEPS_SLICES = "__keeps_slices"
 STRIDED_GROUPS = "__strided_groups"
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _DOUBLE = 11
+_OTHER_SIDE = {"SAME_UPPER": "SAME_LOWER", "SAME_LOWER": "SAME_UPPER"}  # as ONNX said it up to operator set 11
 
 
 def adapt(model: OnnxModel, *, strided_groups: bool = False) -> OnnxModel:
@@ -27,6 +30,10 @@ def adapt(model: OnnxModel, *, strided_groups: bool = False) -> OnnxModel:
 
 
 def _adapt_graph(graph: ForeignGraph, strided: bool) -> ForeignGraph:
+    doubles = {name for name, kind in graph.inputs.items() if kind.dtype is torch.float64}
+    for node in graph.nodes:
+        if node.op in _RANDOM and "dtype" not in node.attributes and doubles.intersection(node.inputs):
+            raise popart_exception(f"{node.title}: Unsupported data type requested: DOUBLE")
     return replace(graph, nodes=tuple(_adapt_node(node, strided) for node in graph.nodes))
 
 
@@ -48,6 +55,12 @@ def _find_attributes(node: ForeignNode) -> dict[str, Any]:
         return {"noop_with_empty_axes": 1}
     if node.op == "Scan" and node.version >= 9:
         return {KEEPS_SLICES: 1}
+    if node.op == "ConvTranspose":
+        padding = node.attributes.get("auto_pad", "NOTSET")
+        if padding in _OTHER_SIDE:
+            return {"auto_pad": _OTHER_SIDE[padding]}
+        if padding == "NOTSET" and node.attributes.get("output_shape"):
+            return {"auto_pad": "SAME_UPPER"}
     return {}
 
 
@@ -59,3 +72,5 @@ def _check(node: ForeignNode) -> None:
             )
         if node.attributes.get("dtype") == _DOUBLE:
             raise popart_exception(f"{node.title}: The data type DOUBLE is not supported in Poplar")
+    if node.op == "Constant" and "sparse_value" in node.attributes:
+        raise popart_exception("The Constant op attribute 'sparse_value' is not supported.")

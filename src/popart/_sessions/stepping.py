@@ -49,10 +49,16 @@ def collect_inputs(
         whole = (shape[0] * options.micro_batches, *shape[1:])
         dtype = entry.info._number_format.torch
         assert dtype is not None
-        if synthetic is SyntheticDataMode.Off:
-            given = stepio._take(entry.name, entry.info.shape(), options.micro_batches, entry.host._number_format.numpy)
+        if not entry.used:
+            found.append(torch.zeros(whole, dtype=dtype))
+        elif synthetic is SyntheticDataMode.Off:
+            count = entry.count_taken(options)
+            given = stepio._take(entry.name, entry.info.shape(), count, entry.host._number_format.numpy)
             array = np.ascontiguousarray(given)
-            found.append(torch.from_numpy(array if array.flags.writeable else array.copy()).to(dtype).reshape(whole))
+            value = torch.from_numpy(array if array.flags.writeable else array.copy()).to(dtype)
+            if entry.shared:  # replicas take turns behind one another
+                value = value.reshape(count, 1, -1).expand(-1, options.replicas, -1)
+            found.append(value.reshape(whole))
         else:
             found.append(_make_up(whole, dtype, synthetic))
     return found

@@ -34,8 +34,10 @@ def negative_log_likelihood(site: Site) -> torch.Tensor:
     if list(labels.shape) != list(x.shape[:-1]):
         site.fail(f"needs labels of the shape {list(x.shape[:-1])}, not {list(labels.shape)}")
     ignored = site.get("ignoreIndex", None)
-    places = labels if ignored is None else torch.where(labels == ignored, torch.zeros_like(labels), labels)
+    exists = (labels >= 0) & (labels < x.shape[-1])  # a label that is no class has the probability 0
+    places = torch.where(exists, labels, torch.zeros_like(labels))
     found = torch.gather(x, -1, places.unsqueeze(-1)).squeeze(-1)
+    found = torch.where(exists, found, torch.zeros_like(found))
     if not site.get("inputIsLogProbability", 0):
         least = _LEAST.get(x.dtype, _LEAST_USUAL)
         # The larger of the two; its gradient stays that of the probability.

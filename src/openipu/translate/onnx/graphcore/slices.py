@@ -18,7 +18,10 @@ RULES = [
 
 @rule("Reshape", domain=DOMAIN)
 def reshape(site: Site) -> torch.Tensor:
-    return site.input(0).reshape(site.get("shape"))
+    x, shape = site.input(0), site.get("shape")
+    if len(shape) > x.dim() and 0 in shape[x.dim() :]:
+        site.fail(f"keeps a dimension that its input of shape {list(x.shape)} does not have")
+    return x.reshape([size if size else x.shape[place] for place, size in enumerate(shape)])
 
 
 @rule("Reverse", domain=DOMAIN)

@@ -192,8 +192,8 @@ def clip(site: Site) -> torch.Tensor:
 def clip_by_tensors(site: Site) -> torch.Tensor:
     x, low, high = site.input(0), site.optional(1), site.optional(2)
     if low is not None:
-        x = torch.maximum(x, low)
-    return x if high is None else torch.minimum(x, high)
+        x = torch.maximum(x, low.to(x.dtype))
+    return x if high is None else torch.minimum(x, high.to(x.dtype))
 
 
 @rule("LeakyRelu")

@@ -71,6 +71,20 @@ def test_momentum_of_a_grouped_variable_is_kept_for_each_group() -> None:
     np.testing.assert_allclose(found, weight.detach().numpy(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["OnePerGroup", "AllReplicas"])
+@pytest.mark.parametrize("layout", ["Combined", "Separate"])
+def test_momentum_that_begins_with_the_decay_begins_with_that_of_its_group(mode: str, layout: str) -> None:
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+    settings = popart.VariableSettings(group, getattr(popart.VariableRetrievalMode, mode))
+    values = {"defaultLearningRate": (0.1, True), "defaultMomentum": (0.9, True), "defaultWeightDecay": (0.5, True)}
+    optimizer = popart.SGD(values, accumulatorAndMomentum=getattr(popart.SGDAccumulatorAndMomentum, layout))
+    session, _ = make_session(settings, optimizer)
+    rows = [0, 1] if mode == "OnePerGroup" else [0, 0, 1, 1]
+    _, found = run_and_read(session, np.ones((REPLICAS, 3), np.float32), (len(rows), 3))
+    # Gradients of two replicas of a group, and the decay of its own value: the first velocity.
+    np.testing.assert_allclose(found, (VALUES - 0.1 * (2 + 0.5 * VALUES))[rows], rtol=1e-5)
+
+
 def test_a_value_too_few_for_the_groups_is_refused() -> None:
     group = popart.CommGroup(popart.CommGroupType.Ungrouped, 0)
     with pytest.raises(popart.popart_exception, match=r"tensor w to have first dimension 4"):

@@ -170,6 +170,11 @@ def test_a_label_that_is_no_class_counts_as_one_of_probability_zero(log: bool, w
     torch.testing.assert_close(found, torch.tensor(wanted))
 
 
+def test_what_is_no_probability_counts_as_the_least_one() -> None:
+    (found,) = run_op("Nll", torch.full((1, 3), -2.5), torch.tensor([1], dtype=torch.int32), reduction="Sum")
+    torch.testing.assert_close(found, torch.tensor(-math.log(1e-7)))
+
+
 @pytest.mark.parametrize("reduction", ["Mean", "Sum", "None"])
 def test_ctc_divides_its_mean_by_the_lengths_of_the_labels(reduction: str) -> None:
     logarithms = torch.randn(6, 2, 5).log_softmax(-1)
@@ -454,7 +459,7 @@ def test_batch_norm_in_training_keeps_running_statistics() -> None:
     torch.testing.assert_close(result, F.batch_norm(x, None, None, scale, bias, True))
     buffers = dict(module.named_buffers())
     torch.testing.assert_close(buffers["mean"], 0.1 * x.mean((0, 2, 3)))
-    torch.testing.assert_close(buffers["var"], 0.9 + 0.1 * x.var((0, 2, 3), unbiased=False))
+    torch.testing.assert_close(buffers["var"], 0.9 + 0.1 * x.var((0, 2, 3)))  # of a sample, as in PyTorch
 
 
 def test_reductions_over_replicas_say_what_is_missing() -> None:

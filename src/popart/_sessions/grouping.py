@@ -30,8 +30,16 @@ class Grouping:
 
     def spread(self, parameter: str, value: torch.Tensor) -> torch.Tensor:
         """The first state of an optimizer: each group has its own."""
-        count = next((entry.groups for entry in self.groups if entry.parameter == parameter), 0)
-        return value.expand(count, *value.shape).clone() if count else value
+        entry = self._find(parameter)
+        return value if entry is None else value.expand(entry.groups, *value.shape).clone()
+
+    def choose(self, parameter: str, value: torch.Tensor) -> torch.Tensor:
+        """The first state of an optimizer that is made of the host's values: that of each group."""
+        entry = self._find(parameter)
+        return value if entry is None else value[[entry.host_index(group) for group in range(entry.groups)]]
+
+    def _find(self, parameter: str) -> ReplicaGroups | None:
+        return next((entry for entry in self.groups if entry.parameter == parameter), None)
 
 
 def group_replicas(model: OnnxModel, replicas: int) -> Grouping:

@@ -66,3 +66,14 @@ def test_an_anchor_may_have_no_elements(infer) -> None:
     x = builder.addInputTensor("FLOAT", [4, 3])
     nothing = builder.aiGraphcore.slice([x], starts=[9], ends=[9], axes=[1])
     assert infer(builder, nothing, {x: np.ones((4, 3), np.float32)}).shape == (4, 0)
+
+
+def test_a_graph_of_nothing_but_a_call_has_the_opset_of_what_it_calls(infer) -> None:
+    builder = popart.Builder()
+    x = builder.addInputTensor("FLOAT", [4, 3])
+    body = builder.createSubgraphBuilder()
+    inside = body.addUntypedInputTensor()
+    body.addOutputTensor(body.reshape_const(body.aiOnnx, [inside], [3, 4]))
+    data = np.arange(12, dtype=np.float32).reshape(4, 3)
+    found = infer(builder, builder.aiGraphcore.call([x], 1, body)[0], {x: data})
+    np.testing.assert_array_equal(found, data.reshape(3, 4))

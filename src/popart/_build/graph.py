@@ -157,10 +157,7 @@ class BuilderGraph:
                 f"Invalid opset {opset} used to add an operation. Opset for domain {known_domain} already defined as "
                 f"{used}"
             )
-        if not any(entry.domain == domain for entry in self.model.opset_import):
-            self.model.opset_import.add(domain=domain, version=opset)
-            if not domain:
-                self.model.ir_version = 3 if opset <= 8 else 4
+        self._import_opset(domain, opset)
         made = [self.next_id(name or op, index) for index in range(outputs)]
         node = self.model.graph.node.add(op_type=op, domain=domain, input=inputs, output=made)
         if name or self.scopes:
@@ -170,6 +167,16 @@ class BuilderGraph:
         self._nodes[frozenset(made)] = node
         self._infer(node)
         return made
+
+    def _import_opset(self, domain: str, opset: int) -> None:
+        """Note the opset of a node in the model, which is that of the outermost graph."""
+        self.opsets.setdefault(domain or "ai.onnx", opset)
+        if not any(entry.domain == domain for entry in self.model.opset_import):
+            self.model.opset_import.add(domain=domain, version=opset)
+            if not domain:
+                self.model.ir_version = 3 if opset <= 8 else 4
+        if self.parent is not None:
+            self.parent._import_opset(domain, opset)
 
     def _describe_names(self) -> str:
         names = sorted(self.names)

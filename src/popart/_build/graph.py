@@ -57,7 +57,10 @@ class BuilderGraph:
             onnx.checker.check_model(self.model)
         except Exception as error:
             if not _has_foreign_ops(self.model):
-                raise popart_exception(f"This is no ONNX model: {_first_line(error)}") from error
+                raise popart_exception(
+                    f"Failed to load a ModelProto from the string {content[:20]!r}…: {_first_line(error)}. Check that "
+                    "it is either a valid path to an existing onnx model file, or is a valid onnx ModelProto string."
+                ) from error
         for entry in self.model.opset_import:
             if entry.domain in ("", "ai.onnx") and not OLDEST_OPSET <= entry.version <= NEWEST_OPSET:
                 raise popart_exception(

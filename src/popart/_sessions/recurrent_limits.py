@@ -37,6 +37,4 @@ def check_plain(site: Site) -> None:
     check_activations(site)
     hidden, weights = attributes.get("hidden_size"), site.inputs[2] if site.has(2) else None
     if hidden is not None and weights is not None and int(hidden) != weights.shape[-1]:
-        raise popart_exception(
-            f"{what}: hidden_size {hidden} does not match that of its weights, {weights.shape[-1]}."
-        )
+        raise popart_exception(f"{what}: hidden_size {hidden} does not match that of its weights, {weights.shape[-1]}.")

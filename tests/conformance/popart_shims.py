@@ -70,7 +70,7 @@ def _scatter(
     reduce: str = "sum",
 ) -> torch.Tensor:
     """As of the package torch_scatter, of PyTorch's own op: an index is spread over the other dimensions."""
-    places = index.expand_as(src)
+    places = index.expand_as(src).contiguous()
     if out is None:
         shape = list(src.shape)
         shape[dim] = dim_size if dim_size is not None else int(index.max()) + 1
@@ -105,6 +105,15 @@ def _convert_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 
 np.linspace = _space
 onnx.version_converter.convert_version = _convert_version
+_scatter_reduce = torch.scatter_reduce
+
+
+def _reduce(input: torch.Tensor, dim: int, index: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """PyTorch 2 adds up wrongly by indices that are spread over a result larger than the source."""
+    return _scatter_reduce(input, dim, index.contiguous(), *args, **kwargs)
+
+
+torch.scatter_reduce = _reduce
 if importlib.util.find_spec("torch_scatter") is None:
     _package = types.ModuleType("torch_scatter")
     _package.scatter = _scatter  # type: ignore[attr-defined]

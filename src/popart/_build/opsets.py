@@ -19,6 +19,7 @@ from popart._build.graphcore import COUNTED_BY_INPUTS, FIRST_ONLY, METHODS
 from popart._build.signatures import OPSETS, OpMethod, list_methods
 from popart._build.tensor_data import write_values
 from popart._debug import note
+from popart._enumeration import Enumeration
 from popart._exceptions import popart_exception
 from popart._formats import find_format
 
@@ -152,6 +153,8 @@ def _convert(method: OpMethod, name: str, kind: str, value: Any) -> Any:  # noqa
         case "CHARACTER":
             return ord(value) if isinstance(value, str) else int(value)
         case "REDUCTION":
+            if not isinstance(value, Enumeration):
+                raise TypeError(f"{method.name}(): {name} is one of PopART's reductions, not {value!r}.")
             return "None" if value.name in ("NoReduction", "NoneReduction") else value.name
         case "INTS":
             whole = [int(number) for number in value]

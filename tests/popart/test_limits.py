@@ -234,3 +234,27 @@ def test_convolutions_in_one_op_are_checked_when_they_are_added() -> None:
             builder.aiGraphcore.multiconv(both, **arguments)
     with pytest.raises(popart.popart_exception, match=r"must have at least two inputs - data and weights$"):
         builder.aiGraphcore.multiconv([[x], [x, w]])
+
+
+def test_strided_groups_of_a_group_norm_have_every_so_many_th_channel() -> None:
+    data = np.random.default_rng(0).standard_normal((2, 6, 3)).astype(np.float32)
+    scale, bias = np.arange(1, 7, dtype=np.float32), np.arange(6, dtype=np.float32)
+    builder = popart.Builder()
+    x = add(builder, 2, 6, 3)
+    names = [x, builder.aiOnnx.constant(scale), builder.aiOnnx.constant(bias)]
+    result, mean, _ = builder.aiGraphcore.groupnormalization(names, 2)
+    options = popart.SessionOptions()
+    options.groupNormStridedChannelGrouping = True
+    flow = popart.DataFlow(1, [result, mean], popart.AnchorReturnType("All"))
+    device = popart.DeviceManager().createCpuDevice()
+    session = popart.InferenceSession(builder.getModelProto(), flow, device, userOptions=options)
+    session.prepareDevice()
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO({x: data}, anchors))
+    wanted = np.empty_like(data)
+    for group in range(2):  # channels 0, 2, 4 and 1, 3, 5
+        part = data[:, group::2]
+        middle, spread = part.mean((1, 2), keepdims=True), part.var((1, 2), keepdims=True)
+        wanted[:, group::2] = (part - middle) / np.sqrt(spread + 1e-5)
+        np.testing.assert_allclose(anchors[mean].reshape(2, 2)[:, group], middle.reshape(2), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(anchors[result], wanted * scale[:, None] + bias[:, None], rtol=1e-4, atol=1e-5)

@@ -80,7 +80,7 @@ class Session:
             check_scaling(self._options, None)
         with translate_errors():
             read, self._saved_state = part_state(load(fnModel))
-            self._grouping = group_replicas(adapt(read), self.replicationFactor)
+            self._grouping = group_replicas(adapt(read, self._options), self.replicationFactor)
             model = self._grouping.model
             if not self._training and dataFlow.nAnchors() == 0:
                 raise popart_exception("User must specify an anchor tensor when doing inference.")

@@ -14,8 +14,10 @@ from typing import Any
 import torch
 
 from openipu.translate.foreign import ForeignGraph, ForeignNode
+from openipu.translate.onnx.graphcore.layers import STRIDED_CHANNELS
 from openipu.translate.onnx.reading import OnnxModel
 from popart._exceptions import popart_exception
+from popart._options import SessionOptions
 
 KEEPS_SLICES = "__keeps_slices"
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -23,26 +25,28 @@ _DOUBLE = 11
 _OTHER_SIDE = {"SAME_UPPER": "SAME_LOWER", "SAME_LOWER": "SAME_UPPER"}  # as ONNX said it up to operator set 11
 
 
-def adapt(model: OnnxModel) -> OnnxModel:
-    """The model as PopART reads it."""
-    return replace(model, graph=_adapt_graph(model.graph))
+def adapt(model: OnnxModel, options: SessionOptions) -> OnnxModel:
+    """The model as PopART reads it under these options."""
+    return replace(model, graph=_adapt_graph(model.graph, bool(options.groupNormStridedChannelGrouping)))
 
 
-def _adapt_graph(graph: ForeignGraph) -> ForeignGraph:
+def _adapt_graph(graph: ForeignGraph, strided: bool) -> ForeignGraph:
     doubles = {name for name, kind in graph.inputs.items() if kind.dtype is torch.float64}
     for node in graph.nodes:
         if node.op in _RANDOM and "dtype" not in node.attributes and doubles.intersection(node.inputs):
             raise popart_exception(f"{node.title}: Unsupported data type requested: DOUBLE")
-    return replace(graph, nodes=tuple(_adapt_node(node) for node in graph.nodes))
+    return replace(graph, nodes=tuple(_adapt_node(node, strided) for node in graph.nodes))
 
 
-def _adapt_node(node: ForeignNode) -> ForeignNode:
+def _adapt_node(node: ForeignNode, strided: bool) -> ForeignNode:
     if node.domain:
-        added: dict[str, Any] = {}
+        added: dict[str, Any] = {STRIDED_CHANNELS: 1} if strided and node.op == "GroupNormalization" else {}
     else:
         _check(node)
         added = _find_attributes(node)
-    added |= {name: _adapt_graph(value) for name, value in node.attributes.items() if isinstance(value, ForeignGraph)}
+    added |= {
+        name: _adapt_graph(value, strided) for name, value in node.attributes.items() if isinstance(value, ForeignGraph)
+    }
     return replace(node, attributes={**node.attributes, **added}) if added else node
 
 

@@ -164,6 +164,7 @@ class BuilderGraph:
             self.model.opset_import.add(domain=domain, version=opset)
             if not domain:
                 self.model.ir_version = 3 if opset <= 8 else 4
+        self._import(domain, opset)
         made = [self.next_id(name or op, index) for index in range(outputs)]
         node = self.model.graph.node.add(op_type=op, domain=domain, input=inputs, output=made)
         if name or self.scopes:
@@ -173,6 +174,15 @@ class BuilderGraph:
         self._nodes[frozenset(made)] = node
         self._infer(node)
         return made
+
+    def _import(self, domain: str, opset: int) -> None:
+        """The graphs around this one are the model: it must have the operator sets of the graphs inside."""
+        around = self.parent
+        while around is not None:
+            around.opsets.setdefault(domain or "ai.onnx", opset)
+            if not any(entry.domain == domain for entry in around.model.opset_import):
+                around.model.opset_import.add(domain=domain, version=around.opsets[domain or "ai.onnx"])
+            around = around.parent
 
     def _describe_names(self) -> str:
         names = sorted(self.names)

@@ -95,10 +95,10 @@ def run_step(
             if name in scale:
                 value = value * scale[name]
             dtype = info._number_format.torch
-            stepio._put(name, value.detach().to(dtype).reshape(-1, *info.shape()).numpy())
+            stepio._put(name, _split(value.detach().to(dtype), info.shape()).numpy())
     for name, tapped in result.taps.items():
         if stepio._wants(name):
-            stepio._put(name, tapped.detach().reshape(-1, *describe(name).shape()).numpy())
+            stepio._put(name, _split(tapped.detach(), describe(name).shape()).numpy())
     for name, leaf in model.accumulated.items():
         if stepio._wants(name):
             info = model.describe(name)
@@ -107,6 +107,11 @@ def run_step(
                 flow.batchesPerStep(), options.gradient_accumulation, options.replicas, *info.shape()
             )
             stepio._put(name, choose_kept(gradients.cumsum(1), flow, name).reshape(-1, *info.shape()).numpy())
+
+
+def _split(value: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """[micro-batches, …]; of a tensor without elements nothing is left to split."""
+    return value.reshape(-1, *shape) if 0 not in shape else value.reshape(0, *shape)
 
 
 def choose_kept(values: torch.Tensor, flow: DataFlow, name: str) -> torch.Tensor:

@@ -298,6 +298,8 @@ def _check_scatter(site: Site) -> None:
         )
     if size is not None and int(size) < 1:
         raise popart_exception(f"{_name(site.node)}: axis_size = {size} is not valid: must be greater than zero")
+    if not attributes.get("enable_index_broadcast", 1):
+        return  # indices say by their own shape which part of the data they are for
     if len(places) not in (1, len(given)):
         raise popart_exception(f"{_name(site.node)}: Invalid rank for indices input. Got {len(places)}.")
     if len(places) == 1 or places == given:

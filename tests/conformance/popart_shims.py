@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.version_converter
 import pytest
 import torch
 
@@ -69,7 +70,7 @@ def _scatter(
     reduce: str = "sum",
 ) -> torch.Tensor:
     """As of the package torch_scatter, of PyTorch's own op: an index is spread over the other dimensions."""
-    places = index.expand_as(src)
+    places = index.expand_as(src).contiguous()
     if out is None:
         shape = list(src.shape)
         shape[dim] = dim_size if dim_size is not None else int(index.max()) + 1
@@ -80,6 +81,39 @@ def _scatter(
     return start.scatter_reduce(dim, places, src, word, include_self=out is not None)
 
 
+_linspace, _convert = np.linspace, onnx.version_converter.convert_version
+
+
+def _space(start: Any, stop: Any, *args: Any, **kwargs: Any) -> Any:
+    """As NumPy 1: bounds that are single numbers of 32 bits are not reckoned with in 32 bits, where they overflow."""
+    ends = [float(end) if isinstance(end, np.floating) else end for end in (start, stop)]
+    return _linspace(*ends, *args, **kwargs)
+
+
+def _convert_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """ONNX has lost the way back of some ops whose meaning has not changed."""
+    try:
+        return _convert(model, version)
+    except RuntimeError:
+        found = onnx.ModelProto()
+        found.CopyFrom(model)
+        found.ir_version = min(model.ir_version, 4)
+        for entry in found.opset_import:
+            entry.version = version
+        return found
+
+
+np.linspace = _space
+onnx.version_converter.convert_version = _convert_version
+_scatter_reduce = torch.scatter_reduce
+
+
+def _reduce(input: torch.Tensor, dim: int, index: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """PyTorch 2 adds up wrongly by indices that are spread over a result larger than the source."""
+    return _scatter_reduce(input, dim, index.contiguous(), *args, **kwargs)
+
+
+torch.scatter_reduce = _reduce
 if importlib.util.find_spec("torch_scatter") is None:
     _package = types.ModuleType("torch_scatter")
     _package.scatter = _scatter  # type: ignore[attr-defined]

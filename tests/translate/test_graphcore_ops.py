@@ -478,3 +478,15 @@ def test_ops_that_only_a_builder_knows_are_listed_with_their_nodes() -> None:
     graph: ForeignGraph = read_model(make_graphcore_model(nodes, {"x": X}, ["y"])).graph
     assert [node.name for node in list_built_only(graph)] == ["count"]
     assert {"Add", "Conv", "LSTM", "If", "Loop", "Scan"}.isdisjoint(BUILT_ONLY)
+
+
+@pytest.mark.parametrize("reduction", ["Sum", "Max"])
+def test_scattering_into_a_larger_tensor_by_spread_indices_touches_the_right_rows(reduction: str) -> None:
+    source, start = torch.randn(4, 6, 3), torch.zeros(5, 7, 3)
+    indices = torch.tensor([2, 0, 2, 4]).reshape(4, 1, 1)
+    (found,) = run_op("ScatterReduce", source, indices.to(torch.int32), start, axis=0, axis_size=5, reduction=reduction)
+    wanted = start.clone()
+    for row, place in enumerate(indices.flatten().tolist()):
+        part = wanted[place, :6]
+        wanted[place, :6] = part + source[row] if reduction == "Sum" else torch.maximum(part, source[row])
+    torch.testing.assert_close(found, wanted)

@@ -29,7 +29,9 @@ from popart._sessions.dialect import adapt
 from popart._sessions.grouping import group_replicas
 from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
 from popart._sessions.model import SessionModel, capture, list_inputs, load
+from popart._sessions.pattern_checks import check_forward, check_gradients
 from popart._sessions.placement import check_ipus, check_placement, place_nodes
+from popart._sessions.pruning import check_recomputation, check_something_left
 from popart._sessions.saved_state import part_state
 from popart._sessions.stepping import put_scalars, run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
@@ -70,20 +72,27 @@ class Session:
         self._engine_loaded = False
         self._from_file = False  # the program was compiled by another session
         self._has_run = False
-        (patterns or Patterns())._check()
+        chosen = patterns or Patterns()
+        chosen._check()
         check_training(self._options, self._training)
         if not self._training:
             check_scaling(self._options, None)
         with translate_errors():
             read, self._saved_state = part_state(load(fnModel))
-            adapted = adapt(read, strided_groups=bool(self._options.groupNormStridedChannelGrouping))
-            self._grouping = group_replicas(adapted, self.replicationFactor)
+            self._grouping = group_replicas(adapt(read, self._options), self.replicationFactor)
             model = self._grouping.model
             if not self._training and dataFlow.nAnchors() == 0:
                 raise popart_exception("User must specify an anchor tensor when doing inference.")
             ipus = max(1, deviceInfo.numIpus // count_replicas(self._options))
             placed = place_nodes(model, self._options, ipus)
             check_placement(placed, self._options, dataFlow, deviceInfo, self._training)
+            check_recomputation(placed, self._options)
+            check_forward(placed.graph, chosen)
+            if loss:
+                asked = [anchor.removeprefix(GRADIENT) for anchor in dataFlow.anchors() if anchor.startswith(GRADIENT)]
+                check_gradients(placed.graph, loss, asked, chosen)
+            else:
+                check_something_left(placed, dataFlow)
             known = inputShapeInfo or InputShapeInfo()
             anchored = {anchor.removeprefix(GRADIENT) for anchor in dataFlow.anchors()}
             inputs = list_inputs(placed, known, self._grouping.shared, anchored)
@@ -178,7 +187,11 @@ class Session:
         return arrays
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Plan and compile the program, and load it."""
+        """Plan and compile the program, and load it. Once is enough: what is prepared stays as it is."""
+        if self._compiled is not None:
+            if loadEngine and not self._engine_loaded:
+                self.loadEngineAndConnectStreams()
+            return
         if self._device.type is DeviceType.Ipu and not self._device.isAttached and not self._device.attach():
             raise popart_exception("Failed to attach to the device: another program holds its IPUs.")
         check_ipus(self._model.onnx, self._options, self._device)
@@ -366,6 +379,11 @@ class Session:
         self, modelProtoOrFilename: bytes | str, ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False
     ) -> None:
         """Take the host's weights from another model."""
+        if not self._training and self._options.constantWeights:
+            raise popart_exception(
+                "Cannot call resetHostWeights when constantWeights is set. Set `constantWeights` to False in the "
+                "`SessionOption`s when initialising the session to enable this behaviour."
+            )
         self._weights.reset(
             modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight, self._collect_state()
         )
@@ -380,10 +398,13 @@ class Session:
 
     def setRandomSeed(self, seedValue: int) -> None:
         """Let the program's random numbers begin again from a seed."""
+        if self._compiled is None:
+            raise popart_exception(
+                "Devicex::prepare() must be called before Devicex::setRandomSeedFromHost(uint64_t) is called."
+            )
         self._seed = int(seedValue)
-        if self._compiled is not None:
-            state = torch.Generator().manual_seed(self._seed).get_state()
-            self._compiled.executable.random_state = state
+        state = torch.Generator().manual_seed(self._seed).get_state()
+        self._compiled.executable.random_state = state
 
     def _check_rng(self) -> None:
         if not (self._options.enableLoadAndOffloadRNGState or self._options._enableRngStateManagement):

@@ -3,7 +3,7 @@
 In: a model. Out: the same, with attributes that tell the rules of translation so; popart_exception for what PopART
 refuses. A reduction over an empty list of axes reduces nothing; a scan's slices keep the dimension that is scanned, and
 what it collects is joined along it; random ops have no seeds of their own; the padding of transposed convolutions is at
-the side where ONNX first said it; group norms may take every n-th channel into a group.
+the side where ONNX first said it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any
 import torch
 
 from openipu.translate.foreign import ForeignGraph, ForeignNode
+from openipu.translate.onnx.graphcore.layers import STRIDED_CHANNELS
 from openipu.translate.onnx.reading import OnnxModel
 from popart._exceptions import popart_exception
+from popart._options import SessionOptions
 
 KEEPS_SLICES = "__keeps_slices"
-STRIDED_GROUPS = "__strided_groups"
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _DOUBLE = 11
 _OTHER_SIDE = {"SAME_UPPER": "SAME_LOWER", "SAME_LOWER": "SAME_UPPER"}  # as ONNX said it up to operator set 11
 
 
-def adapt(model: OnnxModel, *, strided_groups: bool = False) -> OnnxModel:
-    """The model as PopART reads it. `strided_groups`: as the option groupNormStridedChannelGrouping."""
-    return replace(model, graph=_adapt_graph(model.graph, strided_groups))
+def adapt(model: OnnxModel, options: SessionOptions) -> OnnxModel:
+    """The model as PopART reads it under these options."""
+    return replace(model, graph=_adapt_graph(model.graph, bool(options.groupNormStridedChannelGrouping)))
 
 
 def _adapt_graph(graph: ForeignGraph, strided: bool) -> ForeignGraph:
@@ -38,15 +39,14 @@ def _adapt_graph(graph: ForeignGraph, strided: bool) -> ForeignGraph:
 
 
 def _adapt_node(node: ForeignNode, strided: bool) -> ForeignNode:
-    added: dict[str, Any] = {}
     if node.domain:
-        if strided and node.op == "GroupNormalization":
-            added = {STRIDED_GROUPS: 1}
+        added: dict[str, Any] = {STRIDED_CHANNELS: 1} if strided and node.op == "GroupNormalization" else {}
     else:
         _check(node)
         added = _find_attributes(node)
-    inside = {name: value for name, value in node.attributes.items() if isinstance(value, ForeignGraph)}
-    added |= {name: _adapt_graph(value, strided) for name, value in inside.items()}
+    added |= {
+        name: _adapt_graph(value, strided) for name, value in node.attributes.items() if isinstance(value, ForeignGraph)
+    }
     return replace(node, attributes={**node.attributes, **added}) if added else node
 
 

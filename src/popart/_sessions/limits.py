@@ -19,6 +19,7 @@ from openipu.translate.onnx.graphcore.domain import DOMAIN
 from openipu.translate.onnx.table import FAMILIES, GRAPHCORE
 from openipu.translate.rules import Results, Rule, Table, collect
 from openipu.translate.site import Site
+from popart._build.contexts import SERIALISE_FACTOR, SERIALISE_MODE
 from popart._exceptions import popart_exception
 from popart._formats import BY_TORCH
 from popart._sessions import recurrent_limits
@@ -97,6 +98,19 @@ def _check_product(site: Site) -> None:
         raise popart_exception(
             f"{_name(site.node)} contracting dimensions unequal: lhs '{names[0]}' {show(first)}, rhs '{names[1]}' "
             f"{show(second)}"
+        )
+
+
+def _check_parts(site: Site) -> None:
+    """A product that runs in parts has as many as its dimension can be cut into."""
+    mode, factor = site.node.attributes.get(SERIALISE_MODE), int(site.node.attributes.get(SERIALISE_FACTOR, 0))
+    first, second = _shape(site, 0), _shape(site, 1)
+    sizes = {"input_channels": first[-2:-1], "reducing_dim": first[-1:], "output_channels": second[-1:]}.get(str(mode))
+    if sizes and factor > 0 and sizes[0] % factor:
+        words = str(mode).replace("_", " ")
+        raise popart_exception(
+            f"Invalid serialisation factor {factor} for {words} dim {sizes[0]}. {mode} dim should be a multiple of the "
+            "serialisation factor"
         )
 
 
@@ -284,6 +298,8 @@ def _check_scatter(site: Site) -> None:
         )
     if size is not None and int(size) < 1:
         raise popart_exception(f"{_name(site.node)}: axis_size = {size} is not valid: must be greater than zero")
+    if not attributes.get("enable_index_broadcast", 1):
+        return  # indices say by their own shape which part of the data they are for
     if len(places) not in (1, len(given)):
         raise popart_exception(f"{_name(site.node)}: Invalid rank for indices input. Got {len(places)}.")
     if len(places) == 1 or places == given:
@@ -317,7 +333,7 @@ def _check_batch_norm(site: Site) -> None:
 
 CHECKS: Mapping[tuple[str, str], tuple[Check, ...]] = {
     **{("", op): (_check_broadcast,) for op in _BROADCAST},
-    ("", "MatMul"): (_check_product,),
+    ("", "MatMul"): (_check_product, _check_parts),
     ("", "Dropout"): (_check_ratio,),
     (DOMAIN, "ShapedDropout"): (_check_ratio, _check_dropped_shape),
     ("", "Expand"): (_check_expand,),

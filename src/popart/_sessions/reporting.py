@@ -51,6 +51,8 @@ class ReportingSession(Session):
         return reports.serialise_graph(self._require_report()).encode()
 
     def _require_report(self) -> Compiled:
+        if not self._options.compileEngine:
+            raise popart_exception(reports.NOT_PREPARED)
         if self._from_file:
             raise popart_exception("Unable to get reports when using a cached executable.")
         return reports.require_report(self._compiled, self._device, read_engine(self._options))

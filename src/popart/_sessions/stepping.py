@@ -65,8 +65,13 @@ def collect_inputs(
 
 
 def _make_up(shape: Sequence[int], dtype: torch.dtype, mode: SyntheticDataMode) -> torch.Tensor:
-    if mode is SyntheticDataMode.Zeros or not dtype.is_floating_point:
-        return torch.zeros(tuple(shape), dtype=dtype)
+    if mode is SyntheticDataMode.Zeros or (not dtype.is_floating_point and dtype.itemsize > 1):
+        return torch.zeros(tuple(shape), dtype=dtype)  # wider whole numbers are indices, more often than not
+    if dtype is torch.bool:
+        return torch.rand(tuple(shape)) < 0.5
+    if not dtype.is_floating_point:
+        kind = torch.iinfo(dtype)
+        return torch.randint(kind.min, kind.max + 1, tuple(shape), dtype=dtype)
     make = torch.randn if mode is SyntheticDataMode.RandomNormal else torch.rand
     return make(tuple(shape)).to(dtype)
 

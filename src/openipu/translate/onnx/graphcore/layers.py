@@ -12,31 +12,28 @@ from openipu.translate.onnx.ops.norms import normalise_batch
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
 
+STRIDED_CHANNELS = "__strided_channels"  # of PopART's option for it
+
 
 @rule("GroupNormalization", domain=DOMAIN)
 def group_norm(site: Site) -> Results:
     """The result, and mean and inverse deviation of each group of each sample."""
     x, scale, bias, groups = site.input(0), site.input(1), site.input(2), site.get("num_groups")
     epsilon = site.get("epsilon", 1e-5)
-    strided = bool(site.get("__strided_groups", 0))  # every n-th channel is of a group, not n in a row
-    if strided:
-        x, scale, bias = _swap(x, 1, groups), _swap(scale, 0, groups), _swap(bias, 0, groups)
-    result = F.group_norm(x, groups, scale, bias, epsilon)
-    if strided:
-        result = _swap(result, 1, x.shape[1] // groups)
+    if site.get(STRIDED_CHANNELS, 0):  # a group has every so many-th channel, instead of so many in a row
+        strided = x.unflatten(1, (-1, groups)).transpose(1, 2)
+        plain = F.group_norm(strided.flatten(1, 2), groups, None, None, epsilon)
+        back = plain.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
+        rest = [1] * (x.dim() - 2)
+        result, x = back * scale.reshape(1, -1, *rest) + bias.reshape(1, -1, *rest), strided.flatten(1, 2)
+    else:
+        result = F.group_norm(x, groups, scale, bias, epsilon)
     if not (site.wants(1) or site.wants(2)):
         return [result]
     flat = x.reshape(x.shape[0] * groups, -1).to(torch.float32)
     mean = flat.mean(1)
     inverse = torch.rsqrt(((flat - mean[:, None]) ** 2).mean(1) + epsilon)
     return [result, mean.to(x.dtype), inverse.to(x.dtype)]
-
-
-def _swap(x: torch.Tensor, axis: int, inner: int) -> torch.Tensor:
-    """Elements that are `inner` apart come to stand side by side."""
-    sizes = list(x.shape)
-    parted = x.reshape(*sizes[:axis], -1, inner, *sizes[axis + 1 :])
-    return parted.transpose(axis, axis + 1).reshape(sizes)
 
 
 @rule("BatchNormalization", domain=DOMAIN, writes=(3, 4))

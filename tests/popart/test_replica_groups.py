@@ -71,6 +71,18 @@ def test_momentum_of_a_grouped_variable_is_kept_for_each_group() -> None:
     np.testing.assert_allclose(found, weight.detach().numpy(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["OnePerGroup", "AllReplicas"])
+def test_combined_momentum_of_a_grouped_variable_begins_with_the_values_of_each_group(mode: str) -> None:
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+    values = {"defaultLearningRate": (0.1, True), "defaultMomentum": (0.5, True), "defaultWeightDecay": (0.5, True)}
+    settings = popart.VariableSettings(group, getattr(popart.VariableRetrievalMode, mode))
+    session, _ = make_session(settings, popart.SGD(values))
+    each = mode == "AllReplicas"
+    _, found = run_and_read(session, np.ones((REPLICAS, 3), np.float32), (REPLICAS if each else 2, 3))
+    wanted = VALUES - 0.1 * (2 + 0.5 * VALUES)  # the gradients of two replicas, and the decay of the group's own value
+    np.testing.assert_allclose(found, wanted[[0, 0, 1, 1]] if each else wanted, rtol=1e-5)
+
+
 def test_a_value_too_few_for_the_groups_is_refused() -> None:
     group = popart.CommGroup(popart.CommGroupType.Ungrouped, 0)
     with pytest.raises(popart.popart_exception, match=r"tensor w to have first dimension 4"):

@@ -26,6 +26,14 @@ class Kind:
     torch: bool = False  # reading needs PyTorch, which takes seconds to import
 
 
+_PADDLE_JSON = Path(__file__).parents[1] / "tests" / "translate" / "paddle_transformer.json"
+
+
+def _write_paddle_json(directory: Path) -> None:
+    """A transformer in Paddle's new form."""
+    (directory / "transformer.bin").write_bytes(_PADDLE_JSON.read_bytes())
+
+
 KINDS: dict[str, Kind] = {
     "profile": Kind(seeds.write_profiles, readers.show_profile, ".pop"),
     "trace": Kind(seeds.write_traces, readers.show_trace, ".pvti"),
@@ -43,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "options": Kind(seeds.write_options, readers.read_options, torch=True),
     "onnx": Kind(seeds.write_onnx_models, readers.plan_onnx_model, ".onnx", torch=True),
     "paddle": Kind(seeds.write_paddle_models, readers.plan_onnx_model, ".pdmodel", torch=True),
+    "paddle-new-form": Kind(_write_paddle_json, readers.plan_onnx_model, ".json", torch=True),
     "paddle-weights": Kind(seeds.write_paddle_weights, readers.read_paddle_weights, ".pdiparams", torch=True),
     "executable": Kind(seeds.write_executables, readers.read_executable, ".poptorch", torch=True),
     "poplar-executable": Kind(seeds.write_poplar_executables, readers.run_poplar_executable, ".npz", torch=True),

@@ -23,7 +23,7 @@ from openipu.translate.onnx.reading import OnnxModel, read_model
 from openipu.translate.paddle import loading as paddle_loading
 
 SUFFIX = ".onnx"
-PADDLE_SUFFIXES = (paddle_loading.LEGACY_SUFFIX,)
+PADDLE_SUFFIXES = (paddle_loading.LEGACY_SUFFIX, paddle_loading.PIR_SUFFIX)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,6 +47,10 @@ def activate() -> None:
 
         legacy_api.install(paddle)
         fluid.install(paddle)
+    else:
+        from openipu_paddle import pir_sharding
+
+        pir_sharding.install(paddle)
 
 
 def _set_everywhere(paddle: Any, name: str, value: Any) -> None:

@@ -15,7 +15,7 @@ from openipu.errors import InputError
 from openipu.translate.paddle.program import PaddleProgram
 from openipu_paddle.backend import IpuBackend
 from openipu_paddle.compiling import prepare
-from openipu_paddle.reading import flatten, is_pir, name_of, read_program
+from openipu_paddle.reading import find_name, flatten, is_pir, name_of, read_program
 from openipu_paddle.running import IpuProgram
 from openipu_paddle.strategy import IpuStrategy
 
@@ -40,9 +40,9 @@ class IpuCompiledProgram:
         """Compile for these feeds and fetches: names, or variables of the program."""
         self._backend.set_scope(self._scope)
         self._backend.set_ipu_strategy(self._ipu_strategy._ipu_strategy)
-        read = read_program(self._program, fetch_list)
+        read = read_program(self._program)
         feeds = [name_of(entry) for entry in flatten(feed_list)]
-        fetches = [read.names.get(id(entry)) or name_of(entry) for entry in flatten(fetch_list)]
+        fetches = [find_name(entry, read.names) for entry in flatten(fetch_list)]
         compiled = self._compile(read.program, feeds, fetches)
         return self._stand_in(compiled, read.names)
 
@@ -54,7 +54,7 @@ class IpuCompiledProgram:
         self._ipu_strategy.need_compile = False
         return compiled
 
-    def _stand_in(self, compiled: IpuProgram, names: Mapping[int, str]) -> Any:
+    def _stand_in(self, compiled: IpuProgram, names: Mapping[str, str]) -> Any:
         """What `compile` returns: the original program's forward part is still to be seen in `org_program`."""
         import paddle
 
@@ -73,7 +73,7 @@ class _PirStandIn:
 
     lr_scheduler: Any = None
     org_program: Any = None
-    _openipu_names: Mapping[int, str]
+    _openipu_names: Mapping[str, str]
 
     def global_block(self) -> Any:
         return self.org_program.global_block()
@@ -111,7 +111,7 @@ def run_compiled(
         feed = feed[0]
     _follow_schedule(compiled, program)
     wanted = flatten(fetch_list)
-    names = [program._openipu_names.get(id(entry)) or name_of(entry) for entry in wanted]
+    names = [find_name(entry, program._openipu_names) for entry in wanted]
     unknown = [name for name in names if name not in compiled.prepared.fetches]
     if unknown:
         raise InputError(

@@ -24,6 +24,7 @@ from openipu.translate.paddle.legacy import read_legacy
 from openipu.translate.paddle.loading import PaddleModel, find_shape, open_model, read_model, read_weights
 from openipu.translate.paddle.module import PaddleModule
 from openipu.translate.paddle.parameters import read_parameters
+from openipu.translate.paddle.pir import read_pir
 from openipu.translate.paddle.sharding import shard_evenly
 from openipu.translate.paddle.slicing import slice_program
 from openipu_paddle.devices import reserve_ipus
@@ -293,14 +294,16 @@ def _find(handles: Mapping[str, Handle], name: str, kind: str) -> Handle:
 
 def _read(config: Any) -> tuple[PaddleModel, dict[str, torch.Tensor]]:
     if config._buffers is not None:
-        model = open_model(read_legacy(config._buffers[0], "the model's buffer"))
+        content, what = config._buffers[0], "the model's buffer"
+        new = content.lstrip()[:1] == b"{"  # of Paddle's two forms, one is JSON
+        model = open_model(read_pir(content, what).program if new else read_legacy(content, what))
         kept = [entry.name for entry in model.program.main.variables.values() if entry.persistable and entry.dtype]
         found = read_parameters(memoryview(config._buffers[1]), kept, "the weights' buffer")
     else:
         program, weights = config.prog_file(), config.params_file()
         if not program:
             raise OptionError(
-                "The configuration names no model. Give Config the paths of .pdmodel and .pdiparams files."
+                "The configuration names no model. Give Config the paths of .pdmodel or .json and .pdiparams files."
             )
         model = read_model(Path(program))
         found = read_weights(model, Path(weights)) if model.held else {}

@@ -27,6 +27,7 @@ class Option:
 
 _COMPILER = "no effect: decides how Poplar compiles, not what is computed"
 _LOGS = "no effect: names a log or a drawing of the original compiler"
+_STATE = "no effect: state of an optimizer is kept, and planned, in float32"
 _ALWAYS = "no effect: openipu always works so"
 
 
@@ -57,9 +58,9 @@ OPTIONS: dict[str, Option] = {
     "max_weight_norm": Option("double", 65504.0, "acts: limit of a weight's norm in Lamb"),
     "timeout_ms": Option("double", 0.0, "no effect: of the model runtime"),
     "lr": Option("double", 0.0, "acts: learning rate of dynamic-to-static"),
-    **_same("string", "FLOAT", "acts: format of the optimizer's state", "accl1_type", "accl2_type", "accl3_type"),
+    **_same("string", "FLOAT", _STATE, "accl1_type", "accl2_type", "accl3_type"),
     "onnx_dump_path": Option("string", "", "acts: the program is written there"),
-    "weight_decay_mode": Option("string", "", "acts: decay or l2_regularization"),
+    "weight_decay_mode": Option("string", "", "no effect: weights decay as the program's own optimizer op says"),
     "accumulation_and_replication_reduction_type": Option("uint64", 1, "acts: 0 sum, 1 mean of gradients", 3),
     "mean_accumulation_and_replication_reduction_strategy": Option("uint64", 1, _ALWAYS, 3),
     "auto_recomputation": Option("uint64", 0, "acts: which activations are made again", 5),
@@ -127,7 +128,9 @@ OPTIONS: dict[str, Option] = {
     "dot_checks": Option("vector", [], _LOGS),
     "hardware_instrumentations": Option("vector", [], _LOGS),
     "custom_codelets": Option("vector", [], "no effect: codelets of the original cannot run here"),
-    "custom_ops": Option("vector", [], "acts: what add_custom_op added; it cannot be set"),
+    "custom_ops": Option(
+        "vector", [], "no effect: lists what add_custom_op added; an op that has no rule here is refused by name"
+    ),
     "engine_options": Option("map", {}, "acts: autoReport.directory names the profile's place"),
     "report_options": Option("map", {}, _LOGS),
     "convolution_options": Option("map", {}, _COMPILER),

@@ -6,21 +6,25 @@ from files and from memory goes through the same reader.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from openipu.errors import InputError
 from openipu.translate.paddle.legacy import read_legacy
-from openipu.translate.paddle.program import PaddleProgram
+from openipu.translate.paddle.pir import read_pir
+from openipu.translate.paddle.program import PaddleOp, PaddleProgram
+from openipu_paddle.pir_sharding import Tags, read_tags
 
 
 @dataclass(frozen=True, eq=False)
 class ReadProgram:
-    """A program, and names of values that have none of their own: id of the value -> name."""
+    """A program, and names of values that have none of their own: Paddle's id of the value -> name."""
 
     program: PaddleProgram
-    names: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_pir(program: Any) -> bool:
@@ -30,19 +34,57 @@ def is_pir(program: Any) -> bool:
     return isinstance(program, paddle.pir.Program)
 
 
-def read_program(program: Any, fetches: Sequence[Any] = ()) -> ReadProgram:
+def read_program(program: Any) -> ReadProgram:
     """The translator's form of a program."""
     if is_pir(program):
-        raise InputError("The program is in Paddle's new form: set FLAGS_enable_pir_api=0 before Paddle is imported.")
+        return _read_pir(program)
     program.desc.flush()
     return ReadProgram(read_legacy(program.desc.serialize_to_string()))
+
+
+def _read_pir(program: Any) -> ReadProgram:
+    """Paddle writes this form to files only. It numbers the values of a program in order, from 1."""
+    import paddle
+
+    with tempfile.TemporaryDirectory(prefix="openipu-") as folder:
+        path = Path(folder) / "program.json"
+        paddle.base.core.serialize_pir_program(program, str(path))
+        read = read_pir(path.read_bytes())
+    names: dict[str, str] = {}
+    tags: dict[str, Tags] = {}
+    number = 0
+    for op in program.global_block().ops:
+        for value in op.results():
+            number += 1
+            found = read.names.get(number, ())
+            tags.update(dict.fromkeys(found, read_tags(op)))
+            if len(found) == 1 and value.initialized():
+                names[value.id] = found[0]
+    (block,) = read.program.blocks
+    ops = tuple(replace(op, attributes={**op.attributes, **_find_tags(op, tags)}) for op in block.ops)
+    return ReadProgram(replace(read.program, blocks=(replace(block, ops=ops),)), names)
+
+
+def _find_tags(op: PaddleOp, tags: Mapping[str, Tags]) -> Tags:
+    """The tags of what an op makes first: they are not in what Paddle writes."""
+    made = op.list_outputs()
+    return tags.get(made[0], {}) if made else {}
+
+
+def find_name(entry: Any, names: Mapping[str, str]) -> str:
+    """The name of what is fetched: a value of the new form by its id, anything else by the name that it has."""
+    number = None if isinstance(entry, str) else getattr(entry, "id", None)
+    return names[number] if isinstance(number, str) and number in names else name_of(entry)
 
 
 def name_of(entry: Any) -> str:
     """The name of a variable, or the name itself."""
     if isinstance(entry, str):
         return entry
-    name = getattr(entry, "name", None)
+    try:
+        name = getattr(entry, "name", None)
+    except ValueError:  # a value of another program, which has no name
+        name = None
     if isinstance(name, str) and name:
         return name
     raise InputError(f"{entry!r} is neither a variable nor the name of one.")

@@ -213,7 +213,7 @@ class IpuStrategy:
     def add_custom_op(
         self, paddle_op: str, popart_op: str | None = None, domain: str = "custom.ops", version: int = 1
     ) -> None:
-        """An op of the program that `openipu.register_custom_op` made known under `popart_op`."""
+        """Keep the name of an op of one's own, for scripts that ask for it; a program with such an op is refused."""
         named = paddle_op if popart_op is None else popart_op
         entry = {"paddle_op": paddle_op, "popart_op": named, "domain": domain, "version": version}
         self.set_options({"custom_op": entry})

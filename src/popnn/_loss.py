@@ -51,10 +51,13 @@ def calcLoss(
     """
     given = list(rest)
     correct = given.pop(0) if isinstance(given[0], Tensor) else None
-    numbers = [given.pop(0) for _ in range(2) if isinstance(given[0], (int, float)) or given[0] is None]
-    del numbers  # scales of deltas and loss: only as nothing else than 1 in what is offered here
-    kind = given.pop(0)
-    prog: Target = given.pop(0)
+    if len(given) != 2 or not isinstance(given[0], LossType):
+        raise TypeError(
+            "calcLoss takes (graph, probabilities, expected, loss, deltas, [numCorrect,] lossType, prog). Scales of "
+            "deltas and outputs are not offered: multiply the tensors with popops.mulInPlace."
+        )
+    kind: LossType = given[0]
+    prog: Target = given[1]
     counted = [correct] if correct is not None else []
 
     def traced(outputs: torch.Tensor, expected: torch.Tensor, *before: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -80,9 +80,7 @@ PROGRAMS = (
     Program(KERNELS, "conv.py --batches-per-step 2 --steps 1", "items/sec"),
     Program(KERNELS, "conv.py --mode eval --use-generated-data --batches-per-step 2 --steps 1", "items/sec"),
     Program(KERNELS, "conv.py --mode train --use-generated-data --batches-per-step 2 --steps 1", "items/sec"),
-    Program(
-        KERNELS, "lstm.py --batch-size 256 --timesteps 25 --hidden-size 256 --report-hw-cycle-count 1", "cycle count"
-    ),
+    Program(KERNELS, "lstm.py --timesteps 25 --batches-per-step 2 --report-hw-cycle-count 1", "cycle count"),
     Program(KERNELS, 'lstm.py --lstm-options={"availableMemoryProportion":"0.55"} --simulation', "items/sec"),
     Program(KERNELS, "lstm.py --mode eval --use-generated-data --save-graph", "items/sec"),
     Program(KERNELS, "lstm.py --mode train --use-generated-data", "items/sec"),

@@ -1,7 +1,7 @@
 """A saved Paddle model as a module with the inputs of one micro-batch, for planning and running.
 
-In: the path of a `.pdmodel` file, with its `.pdiparams` beside it, and sizes that it leaves open. Out: a `PaddleModel`
-or a `LoadedModel`. For a plan no weight is read, and none need be there.
+In: the path of a `.pdmodel` or `.json` file, with its `.pdiparams` beside it, and sizes that it leaves open. Out: a
+`PaddleModel` or a `LoadedModel`. For a plan no weight is read, and none need be there.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from pathlib import Path
 import torch
 
 from openipu.errors import TranslationError
+from openipu.files.documents import LARGEST_JSON
+from openipu.files.origin import Origin
+from openipu.files.plain import read_bytes
 from openipu.translate.foreign import ForeignGraph, TensorType, Weight
 from openipu.translate.onnx.external import map_file
 from openipu.translate.paddle.building import build_graph, find_type
 from openipu.translate.paddle.legacy import read_legacy
 from openipu.translate.paddle.module import PaddleModule
 from openipu.translate.paddle.parameters import read_parameters
+from openipu.translate.paddle.pir import read_pir
 from openipu.translate.paddle.program import PaddleOp, PaddleProgram
 from openipu.translate.paddle.slicing import slice_program
 
-LEGACY_SUFFIX, PARAMETERS_SUFFIX = ".pdmodel", ".pdiparams"
+LEGACY_SUFFIX, PIR_SUFFIX, PARAMETERS_SUFFIX = ".pdmodel", ".json", ".pdiparams"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,12 @@ class LoadedModel:
 
 
 def read_model(path: Path) -> PaddleModel:
-    """Read a program file."""
+    """Read a program file, of either form."""
+    if path.suffix.lower() == PIR_SUFFIX:
+        origin = Origin(
+            f"The Paddle model: {path}", TranslationError, "Check that the file is there, whole, and plain."
+        )
+        return open_model(read_pir(read_bytes(path, origin, LARGEST_JSON), str(path)).program)
     return open_model(read_legacy(map_file(path, "The Paddle model"), str(path)))
 
 

@@ -171,4 +171,8 @@ def _convert_tensor(tensor: onnx.TensorProto, new: int, clip: bool) -> None:
                 f"The values of {tensor.name!r} do not fit int32: they reach from {value.min()} to {value.max()}. Use "
                 "clip=True to limit them."
             )
-    write_values(tensor, tensor.name, new, np.asarray(value.astype(target)))
+    found = np.asarray(value.astype(target))
+    if new == onnx.TensorProto.FLOAT16:
+        tensor.CopyFrom(numpy_helper.from_array(found, tensor.name))  # half numbers lie as bytes
+    else:
+        write_values(tensor, tensor.name, new, found)

@@ -123,11 +123,8 @@ class TrainingSession(ReportingSession):
         for slot in slots:
             name = self._optimizer.name_state(slot.key)
             saved = self._saved_state.get(name)  # of a model that was written after training
-            weight = slot.key.partition(":")[2]
-            if slot.key in ahead:
-                usual = self._grouping.choose(weight, ahead[slot.key])
-            else:
-                usual = self._grouping.spread(weight, torch.full(slot.shape, slot.initial, dtype=slot.dtype))
+            usual = ahead.get(slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype))
+            usual = self._grouping.spread(slot.key.partition(":")[2], usual, slot.key in ahead)
             found[name] = usual if saved is None else saved.read().to(slot.dtype).reshape(usual.shape)
         if not self._options.disableGradAccumulationTensorStreams:  # accumulators are empty between updates
             shapes = {name: tuple(value.shape) for name, value in self._weights.values.items()}

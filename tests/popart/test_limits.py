@@ -168,7 +168,8 @@ def test_a_session_of_which_nothing_is_left_is_refused() -> None:
 def test_seeds_are_set_after_a_session_is_prepared_and_preparing_twice_keeps_weights() -> None:
     def build(builder: popart.Builder) -> str:
         w = builder.addInitializedInputTensor(np.ones(3, np.float32))
-        return builder.aiGraphcore.identityloss([builder.aiOnnx.mul([add(builder, 3), w])])
+        (kept,) = builder.aiOnnx.dropout([builder.aiOnnx.mul([add(builder, 3), w])], 1, 0.0)
+        return builder.aiGraphcore.identityloss([kept])
 
     session = train(build)
     with pytest.raises(popart.popart_exception, match=r"prepare.. must be called before"):

@@ -25,7 +25,7 @@ from popart._patterns import Patterns
 from popart._prefixes import GRADIENT, UPDATED
 from popart._session import SyntheticDataMode
 from popart._sessions import files
-from popart._sessions.dialect import adapt
+from popart._sessions.dialect import RANDOM_OPS, adapt
 from popart._sessions.grouping import group_replicas
 from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
 from popart._sessions.model import SessionModel, capture, list_inputs, load
@@ -398,13 +398,14 @@ class Session:
 
     def setRandomSeed(self, seedValue: int) -> None:
         """Let the program's random numbers begin again from a seed."""
-        if self._compiled is None:
+        if self._compiled is None and any(node.op in RANDOM_OPS for node in self._model.onnx.graph.list_nodes()):
             raise popart_exception(
                 "Devicex::prepare() must be called before Devicex::setRandomSeedFromHost(uint64_t) is called."
             )
         self._seed = int(seedValue)
-        state = torch.Generator().manual_seed(self._seed).get_state()
-        self._compiled.executable.random_state = state
+        if self._compiled is not None:
+            state = torch.Generator().manual_seed(self._seed).get_state()
+            self._compiled.executable.random_state = state
 
     def _check_rng(self) -> None:
         if not (self._options.enableLoadAndOffloadRNGState or self._options._enableRngStateManagement):

@@ -21,6 +21,7 @@ from popart._options import SessionOptions
 
 KEEPS_SLICES = "__keeps_slices"
 _RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+RANDOM_OPS = (*_RANDOM, "Dropout", "ShapedDropout")
 _DOUBLE = 11
 _OTHER_SIDE = {"SAME_UPPER": "SAME_LOWER", "SAME_LOWER": "SAME_UPPER"}  # as ONNX said it up to operator set 11
 

@@ -28,18 +28,14 @@ class Grouping:
     held: Mapping[str, torch.Tensor] = field(default_factory=dict)  # the host's values of grouped variables
     shared: frozenset[str] = frozenset()  # inputs that are the same for all replicas
 
-    def spread(self, parameter: str, value: torch.Tensor) -> torch.Tensor:
-        """The first state of an optimizer: each group has its own."""
-        entry = self._find(parameter)
-        return value if entry is None else value.expand(entry.groups, *value.shape).clone()
-
-    def choose(self, parameter: str, value: torch.Tensor) -> torch.Tensor:
-        """The first state of an optimizer that is made of the host's values: that of each group."""
-        entry = self._find(parameter)
-        return value if entry is None else value[[entry.host_index(group) for group in range(entry.groups)]]
-
-    def _find(self, parameter: str) -> ReplicaGroups | None:
-        return next((entry for entry in self.groups if entry.parameter == parameter), None)
+    def spread(self, parameter: str, value: torch.Tensor, like_host: bool) -> torch.Tensor:
+        """The first state of an optimizer: each group has its own. `like_host`: it was made of the host's values."""
+        entry = next((one for one in self.groups if one.parameter == parameter), None)
+        if entry is None:
+            return value
+        if like_host:
+            return value[[entry.host_index(group) for group in range(entry.groups)]]
+        return value.expand(entry.groups, *value.shape).clone()
 
 
 def group_replicas(model: OnnxModel, replicas: int) -> Grouping:

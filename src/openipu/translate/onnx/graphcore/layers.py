@@ -21,11 +21,11 @@ def group_norm(site: Site) -> Results:
     x, scale, bias, groups = site.input(0), site.input(1), site.input(2), site.get("num_groups")
     epsilon = site.get("epsilon", 1e-5)
     if site.get(STRIDED_CHANNELS, 0):  # a group has every so many-th channel, instead of so many in a row
-        shape, rest = x.shape, [1] * (x.dim() - 2)
-        x = x.reshape(shape[0], -1, groups, *shape[2:]).transpose(1, 2).reshape(shape)
-        plain = F.group_norm(x, groups, None, None, epsilon)
-        back = plain.reshape(shape[0], groups, -1, *shape[2:]).transpose(1, 2).reshape(shape)
-        result = back * scale.reshape(1, -1, *rest) + bias.reshape(1, -1, *rest)
+        strided = x.reshape(x.shape[0], -1, groups, *x.shape[2:]).transpose(1, 2)
+        plain = F.group_norm(strided.flatten(1, 2), groups, None, None, epsilon)
+        back = plain.reshape(strided.shape).transpose(1, 2).flatten(1, 2)
+        rest = [1] * (x.dim() - 2)
+        result, x = back * scale.reshape(1, -1, *rest) + bias.reshape(1, -1, *rest), strided.flatten(1, 2)
     else:
         result = F.group_norm(x, groups, scale, bias, epsilon)
     if not (site.wants(1) or site.wants(2)):

@@ -6,6 +6,7 @@ onnx and torch, which the users of enumerations may not have.
 """
 
 import importlib
+import sys
 from typing import Any
 
 from popart._devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
@@ -61,7 +62,8 @@ _LOADED_WHEN_ASKED = {
     "popart.builder": ("Builder",),
     "popart.session": ("InferenceSession", "TrainingSession"),
     "popart.tensorinfo": ("TensorInfo",),
-    "popart._build.opsets": ("DebugContext", "AiGraphcoreOpset1"),
+    "popart._build.opsets": ("AiGraphcoreOpset1",),
+    "popart._debug": ("DebugContext", "DebugInfo", "closePoplarDebugInfo", "initializePoplarDebugInfo"),
     "popart._build.settings": ("CommGroup", "InputSettings", "VariableSettings"),
     "popart._dataflow": ("AnchorReturnType", "DataFlow", "InputShapeInfo"),
     "popart._device_manager": ("DeviceInfo", "DeviceManager"),
@@ -127,6 +129,8 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+sys.modules.setdefault("popart_core", sys.modules[__name__])  # programs take enumerations from the compiled module
+
 __all__ = [
     "SGD",
     "AccumulateOuterFragmentSchedule",
@@ -153,6 +157,7 @@ __all__ = [
     "DataFlow",
     "DataType",
     "DebugContext",
+    "DebugInfo",
     "DeviceConnectionType",
     "DeviceInfo",
     "DeviceManager",

@@ -110,7 +110,7 @@ EFFECTS: dict[str, Effect] = {
     "globalReplicaOffset": Effect(0, ACTS, "which replicas of a job are this process's"),
     "globalReplicationFactor": Effect(1, ACTS, "replicas of all processes of a job"),
     "groupHostSync": Effect(False, NONE, _SCHEDULE),
-    "groupNormStridedChannelGrouping": Effect(False, NONE, "group norms are PyTorch's"),
+    "groupNormStridedChannelGrouping": Effect(False, ACTS, "groups of every so many-th channel"),
     "hardwareInstrumentations": Effect(lambda: {Instrumentation.Outer}, NONE, "cycles are modelled"),
     "instrumentWithHardwareCycleCounter": Effect(False, ACTS, "allows getCycleCount, which is modelled"),
     "kahnTieBreaker": Effect("greedy", NONE, _SCHEDULE),

@@ -33,7 +33,7 @@ _USUAL = (
     *("NlllWithSoftmaxGradDirect", "OpToIdentity", "PackedDataBlock", "PadSum", "PostNRepl", "PreUniRepl"),
     *("RemoveUnnecessaryLossGradCast", "SGD0Decompose", "SGD1Decompose", "SGD2Decompose", "SoftmaxGradDirect"),
     *("SplitGradOpToConcat", "SplitOp", "SumToAdd", "TransposeToIdentityOrReshapePattern", "UpsampleToResize"),
-    "ViewSimplifyPattern",
+    *("ViewSimplifyPattern", "ZerosLikeOpPattern"),
 )
 _UNUSUAL = ("LSTMOp", "Slice2SliceSubsample", "SplitGather", "TiedGather", "TiedGatherAccumulate")
 IN_PLACE = "InPlace"

@@ -5,7 +5,8 @@ In: nothing but the table of translation rules. Out: operators by domain, name a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import onnx.defs
 
 from openipu import __version__ as own_version
 from openipu.translate.onnx.table import TABLE
+from popart._build.graphcore import METHODS
 from popart._devices import SyncPattern
 from popart._exceptions import popart_exception
 from popart.tensorinfo import TensorInfo
@@ -31,13 +33,28 @@ class OperatorIdentifier:
 
 
 @dataclass(frozen=True)
+class OpParameter:
+    """An input or an output."""
+
+    name: str
+    supportedTensors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpAttribute:
+    """An attribute. Values are checked by the rules, not by a pattern."""
+
+    supportedValuesRegex: str = ".*"
+
+
+@dataclass(frozen=True)
 class OpDefinition:
-    """What is known of an op: the versions of its rules."""
+    """What is known of an op: its inputs, outputs and attributes."""
 
     identifier: OperatorIdentifier
-    inputs: tuple[Any, ...] = ()
-    outputs: tuple[Any, ...] = ()
-    attributes: tuple[Any, ...] = ()
+    inputs: tuple[OpParameter, ...] = ()
+    outputs: tuple[OpParameter, ...] = ()
+    attributes: Mapping[str, OpAttribute] = field(default_factory=dict)
 
 
 def versionString() -> str:
@@ -55,20 +72,20 @@ def packageHash() -> str:
     return own_version
 
 
-def _list_schemas() -> list[Any]:
+def _list_schemas(newer: bool = False) -> list[Any]:
     return [
         schema
         for schema in onnx.defs.get_all_schemas_with_history()
-        if schema.domain == "" and schema.since_version <= _NEWEST
+        if schema.domain == "" and (newer or schema.since_version <= _NEWEST)
     ]
 
 
 def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
-    """Every op that a session runs."""
+    """Every op that a builder writes and a session runs; with `includeInternal` also those of newer operator sets."""
     known = {name for domain, name in TABLE.list_ops() if domain == ""}
     found = {
         OperatorIdentifier("ai.onnx", schema.name, schema.since_version)
-        for schema in _list_schemas()
+        for schema in _list_schemas(includeInternal)
         if schema.name in known
     }
     found |= {OperatorIdentifier(domain, name, 1) for domain, name in TABLE.list_ops() if domain == "ai.graphcore"}
@@ -87,7 +104,23 @@ def getUnsupportedOperations(opsetVersion: int) -> list[OperatorIdentifier]:
 
 def getSupportedOperationsDefinition(includeInternal: bool) -> dict[OperatorIdentifier, OpDefinition]:
     """Every op that a session runs, with what is known of it."""
-    return {entry: OpDefinition(entry) for entry in getSupportedOperations(includeInternal)}
+    schemas = {(schema.name, schema.since_version): schema for schema in _list_schemas(includeInternal)}
+    return {
+        entry: _define(entry, schemas.get((entry.type, entry.version)) if entry.domain == "ai.onnx" else None)
+        for entry in getSupportedOperations(includeInternal)
+    }
+
+
+def _define(entry: OperatorIdentifier, schema: Any) -> OpDefinition:
+    if schema is None:
+        methods = [method for method in METHODS.values() if method.op == entry.type]
+        return OpDefinition(entry, attributes={name: OpAttribute() for one in methods for name in one.attributes})
+    return OpDefinition(
+        entry,
+        tuple(OpParameter(one.name, tuple(sorted(one.types))) for one in schema.inputs),
+        tuple(OpParameter(one.name, tuple(sorted(one.types))) for one in schema.outputs),
+        {name: OpAttribute() for name in schema.attributes},
+    )
 
 
 def getTensorInfo(array: Any) -> TensorInfo:

@@ -14,6 +14,7 @@ import onnx
 from onnx import numpy_helper
 
 from popart._build.external import save_externally, take_in
+from popart._build.tensor_data import write_values
 from popart._exceptions import popart_exception
 
 _T = onnx.TensorProto
@@ -170,5 +171,8 @@ def _convert_tensor(tensor: onnx.TensorProto, new: int, clip: bool) -> None:
                 f"The values of {tensor.name!r} do not fit int32: they reach from {value.min()} to {value.max()}. Use "
                 "clip=True to limit them."
             )
-    found = numpy_helper.from_array(np.asarray(value.astype(target)), tensor.name)
-    tensor.CopyFrom(found)
+    found = np.asarray(value.astype(target))
+    if new == onnx.TensorProto.FLOAT16:
+        tensor.CopyFrom(numpy_helper.from_array(found, tensor.name))  # half numbers lie as bytes
+    else:
+        write_values(tensor, tensor.name, new, found)

@@ -20,6 +20,7 @@ from popart._build.graph import BuilderGraph
 from popart._build.opsets import AI_ONNX, AiGraphcoreOpset1, Opset
 from popart._build.settings import InputSettings, VariableSettings
 from popart._build.signatures import DEFAULT_OPSET
+from popart._debug import note
 from popart._exceptions import popart_exception
 from popart._session import RecomputeType
 from popart.tensorinfo import TensorInfo
@@ -96,6 +97,7 @@ class Builder(NodeAttributes):
         info, settings, name = _read_input(list(args), dict(kwargs))
         found = self._graph.next_id(name or "input")
         self._graph.add_input(info, found)
+        note(name, found)
         self._describe(found, settings.describe())
         return found
 
@@ -127,6 +129,7 @@ class Builder(NodeAttributes):
         value = np.asarray(initVal)
         found = self._graph.next_id(str(debugContext) or "init_input")
         self._graph.add_initialiser(value, found)
+        note(debugContext, found)
         if isinstance(variableSettings, VariableSettings):
             self._describe(found, variableSettings.describe())
         return found

@@ -17,9 +17,9 @@ from popart._device_manager import DeviceInfo
 from popart._exceptions import OutOfMemoryException, translate_errors
 from popart._options import SessionOptions
 from popart._patterns import Patterns
-from popart._sessions.base import Session
 from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, check_tracked
 from popart._sessions.model import SessionModule, make_device_info
+from popart._sessions.reporting import ReportingSession
 from popart._training import MeanReductionStrategy, ReductionType
 from popart.optimizers import DeviceOptimizer
 from popart.optimizers.base import Factors
@@ -28,7 +28,7 @@ from popart.tensorinfo import TensorInfo
 __all__ = ["InferenceSession", "OutOfMemoryException", "TrainingSession"]
 
 
-class InferenceSession(Session):
+class InferenceSession(ReportingSession):
     """Runs a model forward."""
 
     def __init__(
@@ -44,7 +44,7 @@ class InferenceSession(Session):
         super().__init__(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name)
 
 
-class TrainingSession(Session):
+class TrainingSession(ReportingSession):
     """Trains a model on a loss with an optimizer."""
 
     _training = True
@@ -124,7 +124,8 @@ class TrainingSession(Session):
             name = self._optimizer.name_state(slot.key)
             saved = self._saved_state.get(name)  # of a model that was written after training
             usual = ahead.get(slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype))
-            found[name] = usual if saved is None else saved.read().to(slot.dtype).reshape(slot.shape)
+            usual = self._grouping.spread(slot.key.partition(":")[2], usual, slot.key in ahead)
+            found[name] = usual if saved is None else saved.read().to(slot.dtype).reshape(usual.shape)
         if not self._options.disableGradAccumulationTensorStreams:  # accumulators are empty between updates
             shapes = {name: tuple(value.shape) for name, value in self._weights.values.items()}
             found |= self._optimizer.list_accumulators(shapes)

@@ -25,7 +25,6 @@ from openipu.graph.mapped.elements import (
 from openipu.graph.mapped.elements import ElementType as Type
 from poplar import program
 from poplar._codelets import MultiVertex, Scalar, SupervisorVertex, Vertex
-from poplar._engine import Engine, compileGraph
 from poplar._errors import (
     application_runtime_error,
     control_program_error,
@@ -59,10 +58,15 @@ from poplar._errors import (
     unknown_field,
     unknown_vertex_type,
 )
-from poplar._executable import Executable
 from poplar._fields import InOut, Input, Output, Vector, VectorList
 from poplar._graph import Graph, VariableMappingMethod
-from poplar._streams import (
+from poplar._target import Device, DeviceManager, IPUModel, Target, TargetType
+from poplar._tensor import Tensor, UpsampleMethod, append, concat
+from poplar._vertices import ComputeSet, FieldRef, VertexRef
+from poplar._views import Interval
+from poplar.execution.engine import Engine, compileGraph
+from poplar.execution.executable import Executable
+from poplar.execution.streams import (
     DataStream,
     HostCallback,
     HostFunction,
@@ -71,10 +75,6 @@ from poplar._streams import (
     ReplicatedStreamMode,
     StreamCallback,
 )
-from poplar._target import Device, DeviceManager, IPUModel, Target, TargetType
-from poplar._tensor import Tensor, UpsampleMethod, append, concat
-from poplar._vertices import ComputeSet, FieldRef, VertexRef
-from poplar._views import Interval
 
 OptionFlags = dict
 

@@ -291,8 +291,11 @@ class Graph(HostAccess):
         entry = vertex.registered.fields[field.name]
         connect_field(self, vertex.table, vertex.number, vertex.registered, entry, value, field.place)
 
-    def setInitialValue(self, field: FieldRef, value: Any) -> None:
-        """The value of a state field; for an input field a constant."""
+    def setInitialValue(self, field: FieldRef | Tensor, value: Any) -> None:
+        """The value of a state field; for an input field a constant. A whole variable has it when it is loaded."""
+        if isinstance(field, Tensor):
+            self._store.set_initial(field, value)
+            return
         vertex = field.vertex
         entry = vertex.registered.fields[field.name]
         if entry.access is not Access.STATE:

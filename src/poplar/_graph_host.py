@@ -13,9 +13,9 @@ from openipu.graph.mapped.program import LibraryOp, StreamKind
 from poplar import program as programs
 from poplar._errors import poplar_error, type_error
 from poplar._store import Store
-from poplar._streams import DataStream, HostFunction, HostFunctionArgument, RemoteBuffer, ReplicatedStreamMode
 from poplar._tensor import Tensor
 from poplar._vertices import Registered, VertexTable
+from poplar.execution.streams import DataStream, HostFunction, HostFunctionArgument, RemoteBuffer, ReplicatedStreamMode
 
 
 class Shared:

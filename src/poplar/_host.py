@@ -19,7 +19,7 @@ from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.program import MappedProgram, MappedStream, StreamKind
 from openipu.host.tensor_text import TextStyle, format_tensor
 from poplar._errors import stream_connection_error
-from poplar._streams import FunctionCallback, HostCallback, StreamCallback
+from poplar.execution.streams import FunctionCallback, HostCallback, StreamCallback
 
 _STYLE = TextStyle(digits=8, separator=" ", open_bracket="[", close_bracket="]", max_line_width=75)
 

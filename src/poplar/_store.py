@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.program import NO_TILE, TileMap
 from openipu.graph.mapped.views import Ints
 from openipu.graph.program import SourceLine
+from poplar._errors import graph_connection_error
 from poplar._views import Interval, reshape_strides
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class StoredVariable:
     elements: int
     line: SourceLine | None
     value: Array | None
+    initial: Array | None = None  # of a variable: what it holds when a program is loaded
 
 
 class Store:
@@ -70,6 +72,17 @@ class Store:
             self._by_size.setdefault(element.bytes, []).append(made)
             self._starts.setdefault(element.bytes, []).append(start)
         return made
+
+    def set_initial(self, tensor: Tensor, values: Any) -> None:
+        """What a whole variable holds when a program is loaded."""
+        regions = self.list_regions(tensor)
+        one = self.variables[regions[0][0]] if len(regions) == 1 else None
+        if one is None or one.value is not None or regions[0][1] != Interval(0, one.elements):
+            raise graph_connection_error(f"setInitialValue takes one whole variable, not {tensor!r}.")
+        given = np.asarray(values)
+        if given.size not in (1, one.elements):
+            raise graph_connection_error(f"setInitialValue: {given.size} values for a variable of {one.elements}.")
+        one.initial = np.broadcast_to(given.reshape(-1), (one.elements,)).astype(one.type.dtype)
 
     def find(self, size: int, address: int) -> StoredVariable:
         """The variable that an element of this size lies in."""

@@ -15,9 +15,9 @@ from typing import Any
 from openipu.graph.mapped.program import StreamKind
 from poplar._errors import control_program_error, poplar_error, type_error
 from poplar._lines import note_line
-from poplar._streams import DataStream, HostFunction, RemoteBuffer
 from poplar._tensor import Tensor
 from poplar._vertices import ComputeSet
+from poplar.execution.streams import DataStream, HostFunction, RemoteBuffer
 
 __all__ = [
     "Abort",

@@ -4,6 +4,7 @@ In: `poplar` graphs, tensors and sequences. Out: steps at the end of the sequenc
 """
 
 from poplar import Graph
+from poplin import multiconv
 from poplin._convolution import (
     ConvParams,
     addBias,
@@ -61,6 +62,7 @@ __all__ = [
     "matMulGroupedAcc",
     "matMulWithOutput",
     "meshgrid",
+    "multiconv",
     "preplan",
     "preplanMatMuls",
     "triangularSolve",

@@ -4,7 +4,7 @@ In: `poplar` graphs, tensors and sequences. Out: steps at the end of the sequenc
 """
 
 from poplar import Graph
-from popnn import bn, gn, gru, ln, lstm, pooling, rnn
+from popnn import _flat, bn, ctc, ctc_infer, gn, gru, ln, lstm, pooling, rnn  # noqa: F401 (C++ calls _flat)
 from popnn import instance as in_
 from popnn._loss import (
     CROSS_ENTROPY_LOSS,
@@ -18,6 +18,7 @@ from popnn._loss import (
     minAndArgMin,
 )
 from popnn._softmax import logSoftmax, logSoftmaxInPlace
+from popnn._spatial import spatialSoftMax2D
 from popnn.nonlinearity import (
     NonLinearityType,
     nonLinearity,
@@ -41,6 +42,8 @@ __all__ = [
     "bn",
     "calcAccuracy",
     "calcLoss",
+    "ctc",
+    "ctc_infer",
     "gn",
     "gru",
     "in_",
@@ -55,4 +58,5 @@ __all__ = [
     "nonLinearityInputGradient",
     "pooling",
     "rnn",
+    "spatialSoftMax2D",
 ]

@@ -44,14 +44,18 @@ def _calculate(
 def calcLoss(
     graph: Graph, outputs: Tensor, expected: Tensor, loss: Tensor, deltas: Tensor, *rest: Any, name: str = ""
 ) -> Any:
-    """`(graph, probabilities, expected, loss, deltas, [numCorrect,] lossType, prog[, debugContext, options])`.
+    """`(graph, probabilities, expected, loss, deltas, [numCorrect,] lossType, prog)`.
 
     The probabilities are those of a softmax; deltas are the gradient of its input. `loss` has one number a sample. The
     number of right samples is added to what `numCorrect` holds.
     """
     given = list(rest)
     correct = given.pop(0) if isinstance(given[0], Tensor) else None
-    if len(given) < 2 or not isinstance(given[0], LossType):
+    if len(given) > 2 and isinstance(given[2], str):  # C++ gives a name and options behind the program
+        name = given.pop(2) or name
+    if len(given) == 3 and given[2] == {}:
+        given.pop()
+    if len(given) != 2 or not isinstance(given[0], LossType):
         raise TypeError(
             "calcLoss takes (graph, probabilities, expected, loss, deltas, [numCorrect,] lossType, prog). Scales of "
             "deltas and outputs are not offered: multiply the tensors with popops.mulInPlace."

@@ -1,6 +1,7 @@
-"""GRU layers, forward.
+"""GRU layers: forward, gradients of the input and the first state, gradients of the weights.
 
-In: a sequence [time, batch, size], weights with gates in the order reset, update, candidate. Out: the outputs.
+In: a sequence [time, batch, size], weights with gates in the order reset, update, candidate. Out: the outputs;
+gradients. Where C++ takes a pointer to a tensor that it makes, a list gets it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from openipu.graph.mapped.elements import FLOAT
 from poplar import Graph, Tensor, Type
 from poplar._library import Target, call_library
+from popnn._holders import Holder, fill, read_rest
 from popnn.lstm import _create
 
 GATES = 3
@@ -61,23 +63,148 @@ def gruFwd(
     graph: Graph, params: GruParams, state: Tensor, sequence: Tensor, weights: GruWeights, *rest: Any, name: str = ""
 ) -> Tensor:
     """`(graph, params, state, in, weights, [intermediates,] prog)`: h' = u h + (1 - u) c."""
-    prog: Target = next(value for value in rest if value is not None and not isinstance(value, (Tensor, str)))
+    intermediates, prog = read_rest("gruFwd", rest)
 
     def traced(
         given: torch.Tensor, hidden: torch.Tensor, into: torch.Tensor, back: torch.Tensor, biases: torch.Tensor
-    ) -> torch.Tensor:
-        outputs = []
+    ) -> tuple[torch.Tensor, ...]:
+        outputs, kept = [], []
         for step in range(given.shape[0]):
             entered = [torch.addmm(biases[gate], given[step], into[gate]) for gate in range(GATES)]
             reset = torch.sigmoid(torch.addmm(entered[0], hidden, back[0]))
             update = torch.sigmoid(torch.addmm(entered[1], hidden, back[1]))
             if params.resetAfter:
-                candidate = torch.tanh(entered[2] + reset * torch.mm(hidden, back[2]))
+                turned = torch.mm(hidden, back[2])
+                candidate = torch.tanh(entered[2] + reset * turned)
             else:
-                candidate = torch.tanh(torch.addmm(entered[2], reset * hidden, back[2]))
+                turned = reset * hidden
+                candidate = torch.tanh(torch.addmm(entered[2], turned, back[2]))
+            if intermediates is not None:
+                kept.append(torch.stack([reset, update, candidate, hidden, turned]))
             hidden = update * hidden + (1 - update) * candidate
             outputs.append(hidden)
-        return torch.stack(outputs) if params.outputFullSequence else outputs[-1]
+        found = torch.stack(outputs) if params.outputFullSequence else outputs[-1]
+        return (found, torch.stack(kept)) if intermediates is not None else (found,)
 
     operands = [sequence, state, weights.inputWeights, weights.outputWeights, weights.biases]
-    return call_library(graph, prog, "popnn::gruFwd", traced, operands, types=[params.dataType], name=name)[0]
+    types = [params.dataType] * (1 if intermediates is None else 2)
+    made = call_library(graph, prog, "popnn::gruFwd", traced, operands, types=types, name=name)
+    if intermediates is not None:
+        fill(intermediates, made[1])
+    return made[0]
+
+
+def gruBwd(
+    graph: Graph,
+    params: GruParams,
+    prog: Target,
+    fwdOutputInit: Tensor,
+    fwdIntermediates: Tensor,
+    weights: GruWeights,
+    input: Tensor,
+    output: Tensor,
+    outputGrad: Tensor,
+    inputGrad: Holder,
+    bwdIntermediates: Holder,
+    *rest: Any,
+    name: str = "",
+) -> Tensor:
+    """The gradient of the first state."""
+
+    def traced(
+        kept: torch.Tensor, grads: torch.Tensor, into: torch.Tensor, back: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        left = into.transpose(1, 2)
+        hidden = torch.zeros_like(kept[0, 0])
+        steps, inputs = [], []
+        for step in reversed(range(kept.shape[0])):
+            reset, update, candidate, before, turned = torch.unbind(kept[step])
+            if params.outputFullSequence:
+                hidden = hidden + grads[step]
+            elif step == kept.shape[0] - 1:
+                hidden = hidden + grads
+            last = hidden * (1 - update) * (1 - candidate * candidate)
+            middle = hidden * (before - candidate) * update * (1 - update)
+            hidden = hidden * update
+            if params.resetAfter:
+                first = last * turned * reset * (1 - reset)
+                hidden = hidden + torch.mm(last * reset, back[2].t())
+            else:
+                through = torch.mm(last, back[2].t())
+                first = through * before * reset * (1 - reset)
+                hidden = hidden + through * reset
+            hidden = hidden + torch.mm(first, back[0].t()) + torch.mm(middle, back[1].t())
+            gates = torch.stack([first, middle, last])
+            steps.append(gates)
+            if inputGrad is not None:
+                inputs.append(torch.sum(torch.bmm(gates, left), 0))
+        made = (hidden, torch.stack(steps[::-1]))
+        return (*made, torch.stack(inputs[::-1])) if inputGrad is not None else made
+
+    operands = [fwdIntermediates, outputGrad, weights.inputWeights, weights.outputWeights]
+    types = [params.dataType] * (2 if inputGrad is None else 3)
+    made = call_library(graph, prog, "popnn::gruBwd", traced, operands, types=types, name=name)
+    fill(bwdIntermediates, made[1])
+    if inputGrad is not None:
+        fill(inputGrad, made[2])
+    return made[0]
+
+
+def gruWU(
+    graph: Graph,
+    params: GruParams,
+    prog: Target,
+    fwdOutputInit: Tensor,
+    fwdIntermediates: Tensor,
+    bwdIntermediates: Tensor,
+    weights: GruWeights,
+    input: Tensor,
+    output: Tensor,
+    *rest: Any,
+    name: str = "",
+) -> GruWeights:
+    """The gradients of the weights."""
+
+    def traced(
+        given: torch.Tensor, kept: torch.Tensor, grads: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        size = grads.shape[3]
+        gates = grads.permute(1, 0, 2, 3).reshape(GATES, -1, size)
+        reset, before, turned = (kept[:, place].reshape(-1, size) for place in (0, 3, 4))
+        sources = [before, before, before if params.resetAfter else turned]
+        targets = [gates[0], gates[1], gates[2] * reset if params.resetAfter else gates[2]]
+        feedback = [torch.mm(source.t(), target) for source, target in zip(sources, targets, strict=True)]
+        flat = given.reshape(-1, given.shape[2]).t().unsqueeze(0).expand(GATES, -1, -1)
+        return torch.bmm(flat, gates), torch.stack(feedback), torch.sum(gates, 1)
+
+    operands = [input, fwdIntermediates, bwdIntermediates]
+    types = [params.dataType] * 3
+    made = call_library(graph, prog, "popnn::gruWU", traced, operands, types=types, name=name)
+    return GruWeights(made[0], made[1], made[2])
+
+
+def gruBwdWithWU(
+    graph: Graph,
+    params: GruParams,
+    prog: Target,
+    fwdOutputInit: Tensor,
+    fwdIntermediates: Tensor,
+    weights: GruWeights,
+    input: Tensor,
+    output: Tensor,
+    outputGrad: Tensor,
+    inputGrad: Holder,
+    weightsGrad: list[GruWeights],
+    *rest: Any,
+    name: str = "",
+) -> Tensor:
+    """Both; the gradients of the weights go to a list."""
+    between: list[Tensor] = []
+    state = gruBwd(
+        graph, params, prog, fwdOutputInit, fwdIntermediates, weights, input, output, outputGrad, inputGrad, between,
+        name=name,
+    )  # fmt: skip
+    weightsGrad.append(
+        gruWU(graph, params, prog, fwdOutputInit, fwdIntermediates, between[0], weights, input, output, name=name)
+    )
+    return state

@@ -9,6 +9,7 @@ from popops import expr
 from popops._cast import cast, castInPlace, castWithOutput, fill, iota, select, zero
 from popops._elementwise import *  # noqa: F403
 from popops._elementwise import map, mapInPlace, mapWithOutput
+from popops._images import createNormaliseImageInput, normaliseImage
 from popops._loops import countedForLoop, countedLoop
 from popops._reduce import Operation, ReduceParams, SingleReduceOp, reduce, reduceMany, reduceWithOutput
 from popops._rows import (
@@ -23,10 +24,12 @@ from popops._rows import (
     multiUpdate,
     multiUpdateAdd,
     multiUpdateMax,
+    multiUpdateMul,
     pad,
     scatter,
 )
 from popops._scaled import scaledAddTo, scaledSubtractFrom
+from popops._sequences import sequenceSlice
 from popops._sorting import (
     SortOrder,
     TopKParams,
@@ -38,6 +41,7 @@ from popops._sorting import (
     topKKeyValue,
     topKWithPermutation,
 )
+from popops._splines import splineBasis, splineWeighting
 
 
 def addCodelets(graph: Graph) -> None:
@@ -57,6 +61,7 @@ __all__ = [
     "countedForLoop",
     "countedLoop",
     "createIndicesTensor",
+    "createNormaliseImageInput",
     "createSliceTensor",
     "createSliceableTensor",
     "dynamicSlice",
@@ -74,6 +79,8 @@ __all__ = [
     "multiUpdate",
     "multiUpdateAdd",
     "multiUpdateMax",
+    "multiUpdateMul",
+    "normaliseImage",
     "pad",
     "reduce",
     "reduceMany",
@@ -82,9 +89,12 @@ __all__ = [
     "scaledSubtractFrom",
     "scatter",
     "select",
+    "sequenceSlice",
     "sort",
     "sortInPlace",
     "sortKeyValue",
+    "splineBasis",
+    "splineWeighting",
     "topK",
     "topKKeyValue",
     "topKWithPermutation",

@@ -140,8 +140,8 @@ def _update(
     _check_rows(function, dims, sizes)
     operands = [tensor, new, offset, *([scale] if scale is not None else [])]
 
-    def traced(whole: torch.Tensor, part: torch.Tensor, places: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
-        rows = places.reshape(-1).to(torch.int64)
+    def traced(whole: torch.Tensor, part: torch.Tensor, indices: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
+        rows = indices.reshape(-1).to(torch.int64)
         flat = part.squeeze(dims[0] + 1).movedim(0, dims[0]).to(whole.dtype)
         if more:
             flat = flat * more[0].reshape(()).to(whole.dtype)
@@ -149,7 +149,8 @@ def _update(
             return torch.index_add(whole, dims[0], rows, flat)
         if how == "copy":
             return torch.index_copy(whole, dims[0], rows, flat)
-        return torch.index_reduce(whole, dims[0], rows, flat, how)
+        places = rows.reshape([-1 if axis == dims[0] else 1 for axis in range(whole.dim())]).expand(flat.shape)
+        return torch.scatter_reduce(whole, dims[0], places, flat, how)
 
     call_library(graph, prog, f"popops::{function}", traced, operands, outputs=[tensor], name=name)
 
@@ -167,6 +168,11 @@ def multiUpdateAdd(graph: Graph, tensor: Tensor, new: Tensor, offset: Tensor, *r
 def multiUpdateMax(graph: Graph, tensor: Tensor, new: Tensor, offset: Tensor, *rest: Any, name: str = "") -> None:
     """Keep the larger: `(graph, t, new, offset, dims, sizes, prog)`."""
     _update(graph, "multiUpdateMax", tensor, new, offset, rest, name, "amax")
+
+
+def multiUpdateMul(graph: Graph, tensor: Tensor, new: Tensor, offset: Tensor, *rest: Any, name: str = "") -> None:
+    """Multiply rows: `(graph, t, new, offset, dims, sizes, prog)`."""
+    _update(graph, "multiUpdateMul", tensor, new, offset, rest, name, "prod")
 
 
 def gather(

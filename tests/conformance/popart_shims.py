@@ -6,6 +6,7 @@ registered for: the suite's build files say it, which Python cannot read, so the
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import os
 import sys
@@ -16,7 +17,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.helper
+import onnx.version_converter
 import pytest
+import torch
 
 for _old, _new in (("bool", np.bool_), ("int", int), ("float", float), ("object", object)):
     if _old not in np.__dict__:
@@ -56,6 +59,65 @@ def _take_one_argument() -> None:
 
 
 _take_one_argument()
+
+
+def _scatter(
+    src: torch.Tensor,
+    index: torch.Tensor,
+    dim: int = -1,
+    out: torch.Tensor | None = None,
+    dim_size: int | None = None,
+    reduce: str = "sum",
+) -> torch.Tensor:
+    """As of the package torch_scatter, of PyTorch's own op: an index is spread over the other dimensions."""
+    places = index.expand_as(src).contiguous()
+    if out is None:
+        shape = list(src.shape)
+        shape[dim] = dim_size if dim_size is not None else int(index.max()) + 1
+        start = torch.full(shape, 1 if reduce == "mul" else 0, dtype=src.dtype)
+    else:
+        start = out
+    word = {"mul": "prod", "max": "amax", "min": "amin"}.get(reduce, reduce)
+    return start.scatter_reduce(dim, places, src, word, include_self=out is not None)
+
+
+_linspace, _convert = np.linspace, onnx.version_converter.convert_version
+
+
+def _space(start: Any, stop: Any, *args: Any, **kwargs: Any) -> Any:
+    """As NumPy 1: bounds that are single numbers of 32 bits are not reckoned with in 32 bits, where they overflow."""
+    ends = [float(end) if isinstance(end, np.floating) else end for end in (start, stop)]
+    return _linspace(*ends, *args, **kwargs)
+
+
+def _convert_version(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """ONNX has lost the way back of some ops whose meaning has not changed."""
+    try:
+        return _convert(model, version)
+    except RuntimeError:
+        found = onnx.ModelProto()
+        found.CopyFrom(model)
+        found.ir_version = min(model.ir_version, 4)
+        for entry in found.opset_import:
+            entry.version = version
+        return found
+
+
+np.linspace = _space
+onnx.version_converter.convert_version = _convert_version
+_scatter_reduce = torch.scatter_reduce
+
+
+def _reduce(input: torch.Tensor, dim: int, index: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """PyTorch 2 adds up wrongly by indices that are spread over a result larger than the source."""
+    return _scatter_reduce(input, dim, index.contiguous(), *args, **kwargs)
+
+
+torch.scatter_reduce = _reduce
+if importlib.util.find_spec("torch_scatter") is None:
+    _package = types.ModuleType("torch_scatter")
+    _package.scatter = _scatter  # type: ignore[attr-defined]
+    sys.modules["torch_scatter"] = _package
 
 
 def pytest_configure(config: pytest.Config) -> None:

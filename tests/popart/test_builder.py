@@ -145,7 +145,7 @@ def test_models_go_round(builder: popart.Builder, tmp_path: Path) -> None:
     again = popart.Builder(str(tmp_path / "model.onnx"))
     assert again.getModelProto() == proto
     assert again.addInputTensor("FLOAT", [2, 2]) == "input/1"
-    with pytest.raises(popart.popart_exception, match="no ONNX model"):
+    with pytest.raises(popart.popart_exception, match="Failed to load a ModelProto from the string"):
         popart.Builder(b"\x00\x01 not a model")
 
 

@@ -65,6 +65,14 @@ def test_sessions_that_cannot_scale_their_loss_are_refused(train, dtype, optimiz
         train(builder, loss, [], {data: GIVEN[:1]}, optimizer, 1, make_options())
 
 
+def test_a_gradient_at_the_edge_is_large(train):
+    """Edges are half numbers: this one is zero, and no gradient is smaller."""
+    builder, data, loss = build()
+    options = make_options(binEdgeLocation=1e-20, thresholdUpperCountProportion=0.99)
+    _, found = train(builder, loss, ["finalLossScale"], {data: 0 * GIVEN}, popart.SGD(SCALED), 4, options)
+    assert found["finalLossScale"].tolist() == [10, 5, 2.5, 1.25]
+
+
 def test_inference_has_no_loss_to_scale(device):
     builder, _, loss = build()
     with pytest.raises(popart.popart_exception, match="Only compatible when doing training"):

@@ -34,3 +34,10 @@ def run(device: poplar.Device):
         return engine
 
     return run_once
+
+
+@pytest.fixture
+def bench(device: poplar.Device):
+    from library_bench import Bench
+
+    return Bench(device)

@@ -16,7 +16,7 @@ from openipu.graph import RunOptions
 from openipu.report import read_profile
 from openipu.session import plan_model
 from poplar import BOOL, FLOAT, InOut, Input, Output, Vector, Vertex
-from poplar._profile import average_cycles
+from poplar.execution.profile import average_cycles
 from poplar.program import Copy, Execute, If, Repeat, RepeatWhileTrue, Sequence
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from graphcore_models import make_body, make_call, make_graphcore_model, run_op
 from onnx import helper
 
 from openipu.errors import AbortError, TranslationError
+from openipu.host.beam_search import search_beams
 from openipu.model_files import compile_file, run_file
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.module import ForeignModule
@@ -58,6 +60,7 @@ SIMPLE: list[tuple[str, tuple[torch.Tensor, ...], dict[str, Any], Callable[..., 
     ("GeluErf", (X,), {}, F.gelu),
     ("Swish", (X,), {}, F.silu),
     ("Detach", (X,), {}, lambda x: x),
+    ("Scale", (WHOLE,), {"scale": 2.0}, lambda x: 2 * x),
     ("Nop", (X,), {}, lambda x: x),
     ("TensorRemap", (X,), {"remap_type": 0}, lambda x: x),
     ("Round", (torch.tensor([-2.5, -1.5, -0.4, 0.5, 1.5, 2.5]),), {}, lambda x: torch.tensor([-3.0, -2, 0, 1, 2, 3])),
@@ -112,12 +115,21 @@ def test_unsigned_numbers_count_round_and_have_remainders() -> None:
     assert found.tolist() == [0, 1, 0]
 
 
-def test_init_makes_a_tensor_of_a_shape_and_a_format() -> None:
+@pytest.mark.parametrize(("number", "dtype"), [(11, torch.float32), (12, torch.float16), (6, torch.int32)])
+def test_init_makes_a_tensor_of_a_shape_and_a_format(number: int, dtype: torch.dtype) -> None:
+    """Formats have the numbers that PopART gives them, not those of ONNX."""
     nodes = [
-        make_call("Init", [], ["z"], shape=[3, 4], data_type=1, init_type=1),
+        make_call("Init", [], ["z"], shape=[3, 4], data_type=number, init_type=1),
         helper.make_node("Add", ["x", "z"], ["y"]),
     ]
-    torch.testing.assert_close(run_file(make_graphcore_model(nodes, {"x": X}, ["y"]), {"x": X})["y"], X)
+    x = (10 * X).to(dtype)
+    torch.testing.assert_close(run_file(make_graphcore_model(nodes, {"x": x}, ["y"]), {"x": x})["y"], x)
+
+
+def test_init_with_a_format_that_popart_does_not_have_is_refused() -> None:
+    model = make_graphcore_model([make_call("Init", [], ["z"], shape=[2], data_type=99, init_type=1)], {}, ["z"])
+    with pytest.raises(TranslationError, match="data_type 99"):
+        run_file(model, {})
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -148,6 +160,21 @@ def test_a_probability_of_zero_has_a_finite_loss() -> None:
     torch.testing.assert_close(found, -torch.log(torch.tensor(1e-7)))
 
 
+@pytest.mark.parametrize(
+    ("log", "wanted"), [(False, [-math.log(0.25), -math.log(1e-7)]), (True, [-math.log(0.25), 0.0])]
+)
+def test_a_label_that_is_no_class_counts_as_one_of_probability_zero(log: bool, wanted: list[float]) -> None:
+    x = torch.full((2, 4), 0.25)
+    labels = torch.tensor([3, 4], dtype=torch.int32)  # there are classes 0 to 3
+    (found,) = run_op("Nll", x.log() if log else x, labels, reduction="None", inputIsLogProbability=int(log))
+    torch.testing.assert_close(found, torch.tensor(wanted))
+
+
+def test_what_is_no_probability_counts_as_the_least_one() -> None:
+    (found,) = run_op("Nll", torch.full((1, 3), -2.5), torch.tensor([1], dtype=torch.int32), reduction="Sum")
+    torch.testing.assert_close(found, torch.tensor(-math.log(1e-7)))
+
+
 @pytest.mark.parametrize("reduction", ["Mean", "Sum", "None"])
 def test_ctc_divides_its_mean_by_the_lengths_of_the_labels(reduction: str) -> None:
     logarithms = torch.randn(6, 2, 5).log_softmax(-1)
@@ -171,6 +198,33 @@ def test_the_decoder_finds_the_only_path_and_its_probability() -> None:
     assert sizes[0, 0] == 2
     assert labels[0, 0, :2].tolist() == [1, 2]
     assert scores[0, 0] > scores[0, 1]
+
+
+def search_all(values: np.ndarray, blank: int, width: int) -> float:
+    """A prefix beam search that leaves no class out: the probability of the best path."""
+    beams = {(): (1.0, 0.0)}
+    for step in values:
+        grown: dict[tuple[int, ...], np.ndarray] = {}
+        for path, (in_blank, in_label) in beams.items():
+            for label, share in enumerate(step):
+                parts = [(path, (in_blank + in_label, 0.0))]
+                if label != blank:
+                    repeats = path[-1:] == (label,)
+                    parts = [((*path, label), (0.0, in_blank if repeats else in_blank + in_label))]
+                    parts += [(path, (0.0, in_label))] * repeats
+                for key, gain in parts:
+                    grown[key] = grown.get(key, np.zeros(2)) + share * np.array(gain)
+        kept = sorted(grown, key=lambda key: -grown[key].sum())[:width]
+        beams = {key: (grown[key][0], grown[key][1]) for key in kept}
+    return max(sum(pair) for pair in beams.values())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_narrow_beam_counts_every_way_to_the_paths_in_it(seed: int) -> None:
+    """More classes than beams: a path in the beam grows by classes that no new path would be made with."""
+    values = torch.log_softmax(torch.rand(8, 1, 12, generator=torch.Generator().manual_seed(seed)), 2)
+    scores, _, _ = search_beams(values, torch.tensor([8]), blank=3, beam_width=4, top_paths=1)
+    assert float(scores.exp()) == pytest.approx(search_all(values[:, 0].exp().numpy(), 3, 4), rel=1e-4)
 
 
 def test_dynamic_slices_start_where_data_say() -> None:
@@ -405,7 +459,7 @@ def test_batch_norm_in_training_keeps_running_statistics() -> None:
     torch.testing.assert_close(result, F.batch_norm(x, None, None, scale, bias, True))
     buffers = dict(module.named_buffers())
     torch.testing.assert_close(buffers["mean"], 0.1 * x.mean((0, 2, 3)))
-    torch.testing.assert_close(buffers["var"], 0.9 + 0.1 * x.var((0, 2, 3), unbiased=False))
+    torch.testing.assert_close(buffers["var"], 0.9 + 0.1 * x.var((0, 2, 3)))  # of a sample, as in PyTorch
 
 
 def test_reductions_over_replicas_say_what_is_missing() -> None:
@@ -424,3 +478,15 @@ def test_ops_that_only_a_builder_knows_are_listed_with_their_nodes() -> None:
     graph: ForeignGraph = read_model(make_graphcore_model(nodes, {"x": X}, ["y"])).graph
     assert [node.name for node in list_built_only(graph)] == ["count"]
     assert {"Add", "Conv", "LSTM", "If", "Loop", "Scan"}.isdisjoint(BUILT_ONLY)
+
+
+@pytest.mark.parametrize("reduction", ["Sum", "Max"])
+def test_scattering_into_a_larger_tensor_by_spread_indices_touches_the_right_rows(reduction: str) -> None:
+    source, start = torch.randn(4, 6, 3), torch.zeros(5, 7, 3)
+    indices = torch.tensor([2, 0, 2, 4]).reshape(4, 1, 1)
+    (found,) = run_op("ScatterReduce", source, indices.to(torch.int32), start, axis=0, axis_size=5, reduction=reduction)
+    wanted = start.clone()
+    for row, place in enumerate(indices.flatten().tolist()):
+        part = wanted[place, :6]
+        wanted[place, :6] = part + source[row] if reduction == "Sum" else torch.maximum(part, source[row])
+    torch.testing.assert_close(found, wanted)

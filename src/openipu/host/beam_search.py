@@ -37,15 +37,21 @@ def search_beams(
 def _search_sample(values: torch.Tensor, blank: int, beam_width: int) -> _Beams:
     beams: _Beams = {(): (0.0, _NEVER)}
     for step in values.tolist():
-        # Paths with any other class rank behind `beam_width` that begin alike; one may be a repeat, hence + 1.
+        # New paths with any other class rank behind `beam_width` that begin alike; one may be a repeat, hence + 1.
+        # Paths that are in the beam already gain by each way to them, however unlikely their last class is now.
         likely = sorted((label for label in range(len(step)) if label != blank), key=lambda label: -step[label])
+        likely = likely[: beam_width + 1]
+        followers: dict[tuple[int, ...], list[int]] = {}
+        for path in beams:
+            if path and path[-1] not in likely:
+                followers.setdefault(path[:-1], []).append(path[-1])
         extended: _Beams = {}
         for path, (in_blank, in_label) in beams.items():
             total = _add(in_blank, in_label)
             _merge(extended, path, total + step[blank], _NEVER)
             if path:
                 _merge(extended, path, _NEVER, in_label + step[path[-1]])
-            for label in likely[: beam_width + 1]:
+            for label in (*likely, *followers.get(path, ())):
                 repeated = bool(path) and path[-1] == label
                 _merge(extended, (*path, label), _NEVER, (in_blank if repeated else total) + step[label])
         kept = _rank(extended)[:beam_width]

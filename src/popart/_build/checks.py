@@ -53,12 +53,15 @@ def _check_window(
     if not kernel or len(kernel) != len(spatial):
         return
     count = len(spatial)
-    for name, length in (("strides", count), ("dilations", count), ("pads", 2 * count)):
+    for name in ("strides", "dilations"):
         given = attributes.get(name)
-        if given and len(given) != length:
-            raise popart_exception(
-                f"Length of {name} vector {len(given)} != number of spatial dimensions {count}{' x 2' if length > count else ''}."
-            )
+        if given and len(given) != count:
+            raise popart_exception(f"Length of {name} vector {len(given)} != number of spatial dimensions {count}")
+    padding = attributes.get("pads")
+    if padding and len(padding) != 2 * count:
+        raise popart_exception(
+            f"Padding vector (length {len(padding)}) does not have 2 values for each spatial dimension {count}"
+        )
     strides = attributes.get("strides") or [1] * count
     dilations = attributes.get("dilations") or [1] * count
     pads = attributes.get("pads") or [0] * 2 * count
@@ -74,3 +77,23 @@ def _check_window(
 
 def _show(numbers: Sequence[int]) -> str:
     return f"[{' '.join(map(str, numbers))}]"
+
+
+def check_parts(parts: Sequence[Sequence[str]], given: Mapping[str, Any], graph: BuilderGraph) -> None:
+    """Refuse several convolutions in one whose inputs or settings do not match each other."""
+    for number, part in enumerate(parts):
+        if len(part) < 2:
+            raise popart_exception(f"Convolution {number} must have at least two inputs - data and weights")
+        if len(part) > 3:
+            raise popart_exception(f"Convolution {number} can have at most three inputs - data, weights, and bias")
+    for name in ("dilations", "inDilations", "pads", "outPads", "strides"):
+        sets = given.get(name) or []
+        if sets and len(sets) != len(parts):
+            raise popart_exception(
+                f"MultiConv: number of {name} parameter sets ({len(sets)}) does not match the number of input sets "
+                f"({len(parts)})"
+            )
+        for part, one in zip(parts, sets, strict=False):
+            count = len(graph.describe(part[0])[1]) - 2 if graph.knows(part[0]) else len(one)
+            if name not in ("pads", "outPads") and len(one) != count:
+                raise popart_exception(f"Length of {name} vector {len(one)} != number of spatial dimensions {count}")

@@ -228,6 +228,13 @@ class NodeAttributes:
 
     def setEnableConvDithering(self, nodeOutputName: str, enableConvDithering: int) -> None:
         """Whether a convolution begins on another tile than the one before."""
+        op = self._graph.find_node(name_outputs(nodeOutputName)).op_type
+        if op not in ("Conv", "MultiConv", "ConvTranspose"):
+            raise popart_exception(
+                f"Builder::setEnableConvDithering should only be called on convolutions but was given: {op}"
+            )
+        if int(enableConvDithering) not in (0, 1):
+            raise popart_exception("enableConvDithering must be a bool value")
         self._set(nodeOutputName, DITHERING, int(enableConvDithering))
 
     def setSerializeMatMul(
@@ -235,7 +242,10 @@ class NodeAttributes:
     ) -> None:
         """Run a product in several parts, along one of its dimensions."""
         if mode not in _SERIAL_MODES:
-            raise popart_exception(f"Unsupported mat mul serialization mode '{mode}'. Known: {_SERIAL_MODES}")
+            raise popart_exception(
+                f"Unsupported mat mul serialization mode '{mode}'. Supported modes are 'input_channels', "
+                "'reducing_dim', 'output_channels' or 'none'"
+            )
         if mode == "none":
             return
         for key, value in ((SERIALISE_MODE, mode), (SERIALISE_FACTOR, factor), (SERIALISE_PRECISION, keep_precision)):

@@ -57,7 +57,10 @@ class BuilderGraph:
             onnx.checker.check_model(self.model)
         except Exception as error:
             if not _has_foreign_ops(self.model):
-                raise popart_exception(f"This is no ONNX model: {_first_line(error)}") from error
+                raise popart_exception(
+                    f"Failed to load a ModelProto from the string {content[:20]!r}…: {_first_line(error)}. Check that "
+                    "it is either a valid path to an existing onnx model file, or is a valid onnx ModelProto string."
+                ) from error
         for entry in self.model.opset_import:
             if entry.domain in ("", "ai.onnx") and not OLDEST_OPSET <= entry.version <= NEWEST_OPSET:
                 raise popart_exception(
@@ -161,6 +164,7 @@ class BuilderGraph:
             self.model.opset_import.add(domain=domain, version=opset)
             if not domain:
                 self.model.ir_version = 3 if opset <= 8 else 4
+        self._import(domain, opset)
         made = [self.next_id(name or op, index) for index in range(outputs)]
         node = self.model.graph.node.add(op_type=op, domain=domain, input=inputs, output=made)
         if name or self.scopes:
@@ -170,6 +174,15 @@ class BuilderGraph:
         self._nodes[frozenset(made)] = node
         self._infer(node)
         return made
+
+    def _import(self, domain: str, opset: int) -> None:
+        """The graphs around this one are the model: it must have the operator sets of the graphs inside."""
+        around = self.parent
+        while around is not None:
+            around.opsets.setdefault(domain or "ai.onnx", opset)
+            if not any(entry.domain == domain for entry in around.model.opset_import):
+                around.model.opset_import.add(domain=domain, version=around.opsets[domain or "ai.onnx"])
+            around = around.parent
 
     def _describe_names(self) -> str:
         names = sorted(self.names)

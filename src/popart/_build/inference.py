@@ -28,6 +28,8 @@ def infer_outputs(node: onnx.NodeProto, known: Known, opsets: Mapping[str, int])
     nothing: list[torch.Tensor | None] = [None] * len(node.output)
     if node.op_type == "Ctc" and node.input[0] in known:
         return [_infer_ctc(node, known[node.input[0]]), *nothing][: len(node.output)]
+    if node.op_type == "Nll" and all(name in known for name in node.input):  # whatever the labels, a session checks them
+        return [_infer_nll(node, *(known[name] for name in node.input[:2]))]
     for where in ("cpu", "meta"):  # a rule may make tensors of its own, which then meet those without data
         try:
             with torch.no_grad(), torch.device(where):
@@ -42,6 +44,11 @@ def _infer_ctc(node: onnx.NodeProto, probabilities: torch.Tensor) -> torch.Tenso
     """PyTorch's rule looks at the lengths, which are data."""
     kept = any(entry.name == "reduction" and entry.s == b"None" for entry in node.attribute)
     return torch.empty(probabilities.shape[1:2] if kept else (), dtype=probabilities.dtype, device="meta")
+
+
+def _infer_nll(node: onnx.NodeProto, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    kept = any(entry.name == "reduction" and entry.s == b"None" for entry in node.attribute)
+    return torch.empty(labels.shape if kept else (), dtype=x.dtype, device="meta")
 
 
 def shrink(value: torch.Tensor) -> torch.Tensor:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import onnx
 
-from popart._build.checks import check_windows
+from popart._build.checks import check_parts, check_windows
 from popart._build.graphcore import COUNTED_BY_INPUTS, FIRST_ONLY, METHODS
 from popart._build.signatures import OPSETS, OpMethod, list_methods
 from popart._build.tensor_data import write_values
+from popart._debug import note
+from popart._enumeration import Enumeration
 from popart._exceptions import popart_exception
 from popart._formats import find_format
 
@@ -36,13 +38,6 @@ _OWN_NAMES = {  # parameters that are other attributes in the file
 _NESTED = frozenset({"dilations", "inDilations", "pads", "outPads", "strides"})
 
 
-class DebugContext(str):
-    """A name for what is built."""
-
-    def __new__(cls, name: object = "", *details: object) -> DebugContext:
-        return super().__new__(cls, str(name))
-
-
 class Opset:
     """The methods of one version of one domain."""
 
@@ -58,12 +53,14 @@ class Opset:
 
     def _add(self, method: OpMethod, bound: inspect.BoundArguments) -> Any:
         given = dict(bound.arguments)
-        name = str(next((given.pop(key) for key in _DEBUG_NAMES if key in given), ""))
+        context = next((given.pop(key) for key in _DEBUG_NAMES if key in given), "")
+        name = str(context)
         args = given.pop("args", [])
         count = given.pop("num_outputs", method.outputs)
         inputs = _list_inputs(method, args)
         if method.name in COUNTED_BY_INPUTS:
             count = len(args)
+            check_parts(args, given, self._builder._graph)
         if method.name == "call":
             _check_callee(name, given["callee"], len(inputs), int(count))
         attributes = _convert_attributes(method, given, count)
@@ -78,6 +75,7 @@ class Opset:
         outputs = self._builder._graph.add_node(
             method.op, method.domain, int(self.version), inputs, int(count), attributes, name
         )
+        note(context, outputs[0] if outputs else method.op)
         if method.outputs == 0:
             return None
         return outputs if method.several else outputs[0]
@@ -155,6 +153,8 @@ def _convert(method: OpMethod, name: str, kind: str, value: Any) -> Any:  # noqa
         case "CHARACTER":
             return ord(value) if isinstance(value, str) else int(value)
         case "REDUCTION":
+            if not isinstance(value, Enumeration):
+                raise TypeError(f"{method.name}(): {name} is one of PopART's reductions, not {value!r}.")
             return "None" if value.name in ("NoReduction", "NoneReduction") else value.name
         case "INTS":
             whole = [int(number) for number in value]

@@ -1,12 +1,12 @@
 """What both kinds of session share: a model, compiled for a device, and run step by step.
 
-In: an ONNX model, a data flow, options. Out: anchors of each step, weights, reports. The work is done below:
+In: an ONNX model, a data flow, options. Out: anchors of each step, weights. The work is done below:
 `openipu.capture` makes the program, `openipu.session` plans and compiles it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from openipu.graph import Program, RunOptions, Tap
-from openipu.run import Executable
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
@@ -24,14 +23,17 @@ from popart._logging import session_log
 from popart._options import SessionOptions, check_training
 from popart._patterns import Patterns
 from popart._prefixes import GRADIENT, UPDATED
-from popart._session import Instrumentation, IrSerializationFormat, SyntheticDataMode
-from popart._sessions import files, ir_text, reports
-from popart._sessions.dialect import adapt
-from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, list_tracked, read_control
+from popart._session import SyntheticDataMode
+from popart._sessions import files
+from popart._sessions.dialect import RANDOM_OPS, adapt
+from popart._sessions.grouping import group_replicas
+from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
 from popart._sessions.model import SessionModel, capture, list_inputs, load
+from popart._sessions.pattern_checks import check_forward, check_gradients
 from popart._sessions.placement import check_ipus, check_placement, place_nodes
+from popart._sessions.pruning import check_recomputation, check_something_left
 from popart._sessions.saved_state import part_state
-from popart._sessions.stepping import choose_kept, run_step, shape_anchor
+from popart._sessions.stepping import put_scalars, run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
 from popart._stepio import IStepIO, PyWeightsIO
@@ -70,19 +72,30 @@ class Session:
         self._engine_loaded = False
         self._from_file = False  # the program was compiled by another session
         self._has_run = False
-        (patterns or Patterns())._check()
+        chosen = patterns or Patterns()
+        chosen._check()
         check_training(self._options, self._training)
         if not self._training:
             check_scaling(self._options, None)
         with translate_errors():
             read, self._saved_state = part_state(load(fnModel))
-            model = adapt(read)
+            self._grouping = group_replicas(adapt(read, self._options), self.replicationFactor)
+            model = self._grouping.model
             if not self._training and dataFlow.nAnchors() == 0:
                 raise popart_exception("User must specify an anchor tensor when doing inference.")
             ipus = max(1, deviceInfo.numIpus // count_replicas(self._options))
             placed = place_nodes(model, self._options, ipus)
             check_placement(placed, self._options, dataFlow, deviceInfo, self._training)
-            inputs = list_inputs(placed, inputShapeInfo or InputShapeInfo())
+            check_recomputation(placed, self._options)
+            check_forward(placed.graph, chosen)
+            if loss:
+                asked = [anchor.removeprefix(GRADIENT) for anchor in dataFlow.anchors() if anchor.startswith(GRADIENT)]
+                check_gradients(placed.graph, loss, asked, chosen)
+            else:
+                check_something_left(placed, dataFlow)
+            known = inputShapeInfo or InputShapeInfo()
+            anchored = {anchor.removeprefix(GRADIENT) for anchor in dataFlow.anchors()}
+            inputs = list_inputs(placed, known, self._grouping.shared, anchored)
             self._model: SessionModel = capture(
                 placed,
                 inputs,
@@ -96,7 +109,7 @@ class Session:
                 replicas=self.replicationFactor,
             )
             self._run_options = self._build_options()
-        self._weights = HostWeights(self._model.module)
+        self._weights = HostWeights(self._model.module, self._grouping.held)
 
     def _describe_optimizer(self, module: Any) -> Any:
         return None
@@ -121,6 +134,7 @@ class Session:
             self._seed,
             taps=taps,
             loss_scale_control=control,
+            replica_groups=self._grouping.groups,
         )
 
     def _list_state(self, program: Program) -> Mapping[str, str]:
@@ -173,7 +187,11 @@ class Session:
         return arrays
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Plan and compile the program, and load it."""
+        """Plan and compile the program, and load it. Once is enough: what is prepared stays as it is."""
+        if self._compiled is not None:
+            if loadEngine and not self._engine_loaded:
+                self.loadEngineAndConnectStreams()
+            return
         if self._device.type is DeviceType.Ipu and not self._device.isAttached and not self._device.attach():
             raise popart_exception("Failed to attach to the device: another program holds its IPUs.")
         check_ipus(self._model.onnx, self._options, self._device)
@@ -238,9 +256,6 @@ class Session:
                     f"{filename} was not written by a session with this model, data flow and options."
                 )
         self._from_file = True
-
-    def _serializeIr(self, format: IrSerializationFormat) -> str:
-        return ir_text.serialise(self._model.onnx.graph)
 
     def loadEngineAndConnectStreams(self) -> None:
         """Load the program."""
@@ -318,7 +333,7 @@ class Session:
                 "Must call weightsFromHost before run as the model has initializers, and the device has none of them."
             )
         options = self._run_options
-        sizes = {entry.name: entry.info.nelms() * options.micro_batches for entry in self._model.inputs}
+        sizes = {entry.name: entry.info.nelms() * entry.count_taken(options) for entry in self._model.inputs}
         places = {
             name: int(np.prod(shape_anchor(self._flow, name, options, self.getInfo(name)), dtype=np.int64))
             for name in self._flow.anchors()
@@ -335,21 +350,8 @@ class Session:
                 self._scales(),
                 self.getInfo,
             )
-            self._put_scalars(stepio, compiled.executable)
+            put_scalars(self._list_scalars(), compiled.executable, self._flow, stepio, self.getInfo)
         self._has_run = True
-
-    def _put_scalars(self, stepio: IStepIO, executable: Executable) -> None:
-        """Anchors that are values of the optimizer, each the same for all micro-batches of an update."""
-        options = self._run_options
-        for name, value in self._list_scalars().items():
-            if not self._flow.isAnchored(name) or not stepio._wants(name):
-                continue
-            each = [value] * options.device_iterations
-            if name == FINAL_SCALE and executable.loss_scale is not None:
-                each = executable.loss_scale.used
-            values = torch.tensor(each, dtype=self.getInfo(name)._number_format.torch).view(-1, 1, 1)
-            spread = values.expand(-1, options.gradient_accumulation, options.replicas)
-            stepio._put(name, choose_kept(spread, self._flow, name).reshape(-1).numpy())
 
     def _list_scalars(self) -> Mapping[str, float]:
         return {}
@@ -377,6 +379,11 @@ class Session:
         self, modelProtoOrFilename: bytes | str, ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False
     ) -> None:
         """Take the host's weights from another model."""
+        if not self._training and self._options.constantWeights:
+            raise popart_exception(
+                "Cannot call resetHostWeights when constantWeights is set. Set `constantWeights` to False in the "
+                "`SessionOption`s when initialising the session to enable this behaviour."
+            )
         self._weights.reset(
             modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight, self._collect_state()
         )
@@ -391,6 +398,10 @@ class Session:
 
     def setRandomSeed(self, seedValue: int) -> None:
         """Let the program's random numbers begin again from a seed."""
+        if self._compiled is None and any(node.op in RANDOM_OPS for node in self._model.onnx.graph.list_nodes()):
+            raise popart_exception(
+                "Devicex::prepare() must be called before Devicex::setRandomSeedFromHost(uint64_t) is called."
+            )
         self._seed = int(seedValue)
         if self._compiled is not None:
             state = torch.Generator().manual_seed(self._seed).get_state()
@@ -416,49 +427,6 @@ class Session:
             return
         with translate_errors():
             self._require("setRNGState").executable.rng_state = list(stateValue)
-
-    def getCycleCount(self, id: str = "") -> int:
-        """Modelled cycles of one step."""
-        if not self._options.instrumentWithHardwareCycleCounter:
-            raise popart_exception(
-                "SessionOption 'instrumentWithHardwareCycleCounter' must be set to True in order to measure cycle count"
-            )
-        compiled = self._require("getCycleCount")
-        if not self._has_run:
-            raise popart_exception("Must call run before getCycleCount.")
-        if id.startswith("inner") != (Instrumentation.Inner in self._options.hardwareInstrumentations and bool(id)):
-            raise popart_exception(
-                f"There is no cycle counter {id!r}. Make sure you have set SessionOption::hardwareInstrumentations "
-                "correctly."
-            )
-        return int(compiled.plan.timing.call_cycles)
-
-    def getReport(self) -> Any:
-        """The plan as `pva.Report`."""
-        return reports.open_report(self._require_report())
-
-    def getSummaryReport(self, resetProfile: bool = True) -> str:
-        """The plan in words."""
-        return reports.summarise(self._require_report())
-
-    def getSerializedGraph(self) -> bytes:
-        """The program as JSON."""
-        return reports.serialise_graph(self._require_report()).encode()
-
-    def _require_report(self) -> Compiled:
-        if self._from_file:
-            raise popart_exception("Unable to get reports when using a cached executable.")
-        return reports.require_report(self._compiled, self._device, read_engine(self._options))
-
-    def checkInplacingAmbiguity(self) -> bool:
-        """Never: programs are functional."""
-        return False
-
-    def connectStreamToCallback(self, streamHandle: str, callback: Callable[..., None], index: int = 0) -> None:
-        """Streams of custom ops have no counterpart here."""
-        raise popart_exception(
-            f"There is no stream {streamHandle!r}: ops with streams of their own are written in Python instead."
-        )
 
     def broadcastWeights(self, rootRank: int = 0) -> None:
         """All processes of a job get the weights of one: they do so before each step."""

@@ -6,6 +6,7 @@ for. Anchors are outputs of the program: results of ops, inputs, weights, gradie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +17,16 @@ from torch.utils import _pytree as pytree
 
 from openipu.capture import Traced, capture_program
 from openipu.errors import MissingGradientError, TranslationError
-from openipu.graph import OptimizerSpec, OutputKind, Program
+from openipu.graph import OptimizerSpec, OutputKind, Program, RunOptions
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.module import ForeignModule, Goal
 from openipu.translate.onnx.reading import OnnxModel, read_model
-from openipu.translate.onnx.table import TABLE
 from popart._build.external import take_in
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._exceptions import popart_exception
 from popart._formats import BY_NAME, BY_TORCH
 from popart._prefixes import ACCUMULATOR, GRADIENT, UPDATED
+from popart._sessions.limits import POPART_TABLE
 from popart.tensorinfo import TensorInfo
 
 FOLLOWED = "hidden gradient of "
@@ -41,18 +42,24 @@ class InputEntry:
     name: str
     info: TensorInfo
     host: TensorInfo  # as the host hands it over: 64-bit numbers are narrowed on the way
+    shared: bool = False  # all replicas get the same
+    used: bool = True  # else the host need not hand it over
 
     @property
     def held_shape(self) -> tuple[int, ...]:
         """Micro-batches lie behind one another: a tensor without dimensions gets one."""
         return tuple(self.info.shape()) or (1,)
 
+    def count_taken(self, options: RunOptions) -> int:
+        """How many micro-batches the host hands over for one step."""
+        return options.micro_batches // (options.replicas if self.shared else 1)
+
 
 class SessionModule(ForeignModule):
     """A foreign graph whose inputs may have no dimensions, and which tells what its tensors are."""
 
     def __init__(self, graph: ForeignGraph, scalars: frozenset[str], **others: Any) -> None:
-        super().__init__(graph, TABLE, **others)
+        super().__init__(graph, POPART_TABLE, **others)
         self.scalars = scalars
         self.types: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
 
@@ -123,13 +130,22 @@ def load(source: Any) -> OnnxModel:
     return read_model(path)
 
 
-def list_inputs(model: OnnxModel, infos: InputShapeInfo) -> tuple[InputEntry, ...]:
-    """The inputs that the host hands over."""
+def list_inputs(
+    model: OnnxModel, infos: InputShapeInfo, shared: Collection[str] = (), anchored: Collection[str] = ()
+) -> tuple[InputEntry, ...]:
+    """The inputs that the host hands over. `shared`: those that all replicas get the same of."""
     found = []
+    read = {name for node in model.graph.list_nodes() for name in node.inputs} | _list_results(model.graph)
     for name, kind in model.graph.inputs.items():
         host = infos.get(name) if infos.has(name) else _read_info(name, kind)
-        found.append(InputEntry(name, TensorInfo(BY_NAME[host._number_format.on_device].name, host.shape()), host))
+        info = TensorInfo(BY_NAME[host._number_format.on_device].name, host.shape())
+        found.append(InputEntry(name, info, host, name in shared, name in read or name in anchored))
     return tuple(found)
+
+
+def _list_results(graph: ForeignGraph) -> set[str]:
+    """Names that a graph, or one inside it, returns."""
+    return {name for one in (graph, *graph.list_bodies()) for name in one.outputs}
 
 
 def _read_info(name: str, kind: TensorType) -> TensorInfo:
@@ -197,6 +213,10 @@ def capture(
         raise _refuse(error.names[0]) from error
     if gradients and not loss:
         raise _refuse(next(iter(gradients)))
+    if loss and math.prod(module.types[loss][1]) != 1:
+        raise popart_exception(
+            f"Loss tensor, {loss}, has the shape {list(module.types[loss][1])}: it must be a scalar tensor"
+        )
     spec_tree = program.output_tree.spec
     order: Mapping[str, int] = pytree.tree_unflatten(list(range(spec_tree.num_leaves)), spec_tree)
     for anchor in strange - set(others(program)):

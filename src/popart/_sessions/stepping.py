@@ -16,6 +16,7 @@ from openipu.graph import RunOptions
 from openipu.run import Executable
 from popart._dataflow import DataFlow
 from popart._session import SyntheticDataMode
+from popart._sessions.loss_scaling import FINAL_SCALE
 from popart._sessions.model import InputEntry, SessionModel
 from popart._stepio import IStepIO
 from popart._tensors import AnchorReturnTypeId
@@ -48,18 +49,29 @@ def collect_inputs(
         whole = (shape[0] * options.micro_batches, *shape[1:])
         dtype = entry.info._number_format.torch
         assert dtype is not None
-        if synthetic is SyntheticDataMode.Off:
-            given = stepio._take(entry.name, entry.info.shape(), options.micro_batches, entry.host._number_format.numpy)
+        if not entry.used:
+            found.append(torch.zeros(whole, dtype=dtype))
+        elif synthetic is SyntheticDataMode.Off:
+            count = entry.count_taken(options)
+            given = stepio._take(entry.name, entry.info.shape(), count, entry.host._number_format.numpy)
             array = np.ascontiguousarray(given)
-            found.append(torch.from_numpy(array if array.flags.writeable else array.copy()).to(dtype).reshape(whole))
+            value = torch.from_numpy(array if array.flags.writeable else array.copy()).to(dtype)
+            if entry.shared:  # replicas take turns behind one another
+                value = value.reshape(count, 1, -1).expand(-1, options.replicas, -1)
+            found.append(value.reshape(whole))
         else:
             found.append(_make_up(whole, dtype, synthetic))
     return found
 
 
 def _make_up(shape: Sequence[int], dtype: torch.dtype, mode: SyntheticDataMode) -> torch.Tensor:
-    if mode is SyntheticDataMode.Zeros or not dtype.is_floating_point:
-        return torch.zeros(tuple(shape), dtype=dtype)
+    if mode is SyntheticDataMode.Zeros or (not dtype.is_floating_point and dtype.itemsize > 1):
+        return torch.zeros(tuple(shape), dtype=dtype)  # wider whole numbers are indices, more often than not
+    if dtype is torch.bool:
+        return torch.rand(tuple(shape)) < 0.5
+    if not dtype.is_floating_point:
+        kind = torch.iinfo(dtype)
+        return torch.randint(kind.min, kind.max + 1, tuple(shape), dtype=dtype)
     make = torch.randn if mode is SyntheticDataMode.RandomNormal else torch.rand
     return make(tuple(shape)).to(dtype)
 
@@ -84,10 +96,10 @@ def run_step(
             if name in scale:
                 value = value * scale[name]
             dtype = info._number_format.torch
-            stepio._put(name, value.detach().to(dtype).reshape(-1, *info.shape()).numpy())
+            stepio._put(name, _split(value.detach().to(dtype), info))
     for name, tapped in result.taps.items():
         if stepio._wants(name):
-            stepio._put(name, tapped.detach().reshape(-1, *describe(name).shape()).numpy())
+            stepio._put(name, _split(tapped.detach(), describe(name)))
     for name, leaf in model.accumulated.items():
         if stepio._wants(name):
             info = model.describe(name)
@@ -95,10 +107,36 @@ def run_step(
             gradients = torch.as_tensor(result.outputs[leaf]).reshape(
                 flow.batchesPerStep(), options.gradient_accumulation, options.replicas, *info.shape()
             )
-            stepio._put(name, choose_kept(gradients.cumsum(1), flow, name).reshape(-1, *info.shape()).numpy())
+            stepio._put(name, _split(_choose_kept(gradients.cumsum(1), flow, name), info))
 
 
-def choose_kept(values: torch.Tensor, flow: DataFlow, name: str) -> torch.Tensor:
+def _split(value: torch.Tensor, info: TensorInfo) -> Array:
+    """[micro-batches and replicas, …]; a tensor without elements is one."""
+    found: Array = value.reshape(-1 if value.numel() else 1, *info.shape()).numpy()
+    return found
+
+
+def put_scalars(
+    scalars: Mapping[str, float],
+    executable: Executable,
+    flow: DataFlow,
+    stepio: IStepIO,
+    describe: Callable[[str], TensorInfo],
+) -> None:
+    """Hand over anchors that are values of the optimizer, each the same for all micro-batches of an update."""
+    options = executable.options
+    for name, value in scalars.items():
+        if not flow.isAnchored(name) or not stepio._wants(name):
+            continue
+        each = [value] * options.device_iterations
+        if name == FINAL_SCALE and executable.loss_scale is not None:
+            each = executable.loss_scale.used
+        values = torch.tensor(each, dtype=describe(name)._number_format.torch).view(-1, 1, 1)
+        spread = values.expand(-1, options.gradient_accumulation, options.replicas)
+        stepio._put(name, _choose_kept(spread, flow, name).reshape(-1).numpy())
+
+
+def _choose_kept(values: torch.Tensor, flow: DataFlow, name: str) -> torch.Tensor:
     """What an anchor's mode keeps of [batches, accumulation, replicas, …]."""
     micro = values.flatten(0, 1)
     match flow.art(name).id():

@@ -32,12 +32,14 @@ Array = np.ndarray[Any, Any]
 class HostWeights:
     """Weights by name, as the host has them now."""
 
-    def __init__(self, module: SessionModule) -> None:
+    def __init__(self, module: SessionModule, grouped: Mapping[str, torch.Tensor] | None = None) -> None:
+        """`grouped`: variables that groups of replicas hold values of their own of, as the host has them."""
         self.values: dict[str, torch.Tensor] = {}
         for name, weight in module.graph.weights.items():
             held: torch.Tensor | None = module._parameters.get(name)
             held = held if held is not None else module._buffers.get(name)
             self.values[name] = (held if held is not None else weight.read()).detach().clone()
+        self.values |= {name: value.clone() for name, value in (grouped or {}).items()}
         self.state: dict[str, torch.Tensor] = {}  # optimizer state, by PopART's names
         self._moved: dict[str, str] = {}  # file that a model names -> file that has its weights now
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from openipu.graph.mapped.program import StreamKind
 from openipu.graph.mapped.views import View
-from poplar._engine import Engine, Executable, compileGraph
 from poplar._errors import poplar_error, stream_connection_error, tensor_io_state_error
+from poplar.execution.engine import Engine, Executable, compileGraph
 from poplar.server.devices import _find_device
 from poplar.server.programs import build_programs
 from poplar.server.session import Session, at_line, handles

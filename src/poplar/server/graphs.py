@@ -18,9 +18,9 @@ from openipu.graph.program import SourceLine
 from poplar import _lines
 from poplar._errors import graph_connection_error
 from poplar._graph import Graph
-from poplar._streams import ReplicatedStreamMode
 from poplar._tensor import Tensor
 from poplar._vertices import FieldRef, Registered, VertexRef, VertexTable
+from poplar.execution.streams import ReplicatedStreamMode
 from poplar.server.devices import describe_target
 from poplar.server.programs import build_programs
 from poplar.server.session import Session, at_line, handles

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from poplar._streams import HostCallback, StreamCallback
+from poplar.execution.streams import HostCallback, StreamCallback
 from poplar.server.channel import Channel
 
 _AHEAD_BYTES = 1 << 20

@@ -112,14 +112,15 @@ def add_statistics(draft: Draft, control: LossScaleControl) -> None:
     """Let a draft that is not yet simplified also return how many half gradients are small."""
     graph = draft.graph
     hyper = {entry.node for entry in draft.inputs if entry.kind is InputKind.HYPER}
+    edge = float(torch.tensor(control.bin_edge * FLOAT16.largest, dtype=torch.float16))
     counts = []
     for node in list(_find_tracked(graph, draft.outputs, hyper, control)):
         with graph.inserting_after(node):
             size = graph.call_function(aten.abs.default, (node,))
         set_value(size, node.meta)
         with graph.inserting_after(size):
-            # A NaN is not small.
-            small = graph.call_function(aten.le.Scalar, (size, control.bin_edge * FLOAT16.largest))
+            # A NaN is not small, nor is a number at the edge, which is a half number as they are.
+            small = graph.call_function(aten.lt.Scalar, (size, edge))
         set_value(small, node.meta)
         with graph.inserting_after(small):
             count = graph.call_function(aten.sum.default, (small,))

@@ -16,6 +16,7 @@ import torch
 from openipu.capture import lift, on_host
 
 _LARGEST_TABLE = 1 << 26  # places or weights of one dimension
+_CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def find_places(entry: Axis, mode: str) -> torch.Tensor:
     if mode == "half_pixel_symmetric":
         return size / 2 * (1 - entry.result / exact) + (index + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
-        return (index + 0.5) / scale - 0.5 if entry.result > 1 else torch.zeros_like(index)
+        return (index + 0.5) / scale - 0.5 if abs(exact - 1) > _CLOSE else torch.zeros_like(index)
     if mode == "align_corners":
         return index * (size - 1) / (exact - 1) if exact != 1 else torch.zeros_like(index)
     if mode == "asymmetric":
@@ -105,7 +106,6 @@ def _round(places: torch.Tensor, mode: str) -> torch.Tensor:
         "round_prefer_floor": lambda x: torch.ceil(x - 0.5),
         "round_prefer_ceil": lambda x: torch.floor(x + 0.5),
         "floor": torch.floor,
-        "pytorch": torch.floor,  # a name of PopART's
         "ceil": torch.ceil,
     }
     if mode not in ways:

@@ -64,7 +64,9 @@ def round_away(site: Site) -> torch.Tensor:
 
 @rule("Scale", domain=DOMAIN)
 def scale(site: Site) -> torch.Tensor:
-    return site.input(0) * site.number("scale", 1.0)
+    """Whole numbers stay whole."""
+    x = site.input(0)
+    return (x * site.number("scale", 1.0)).to(x.dtype)
 
 
 @rule("ScaledAdd", domain=DOMAIN)

@@ -30,6 +30,8 @@ def scatter(site: Site) -> torch.Tensor:
         shape[axis] = site.get("axis_size")
         site.check_size(shape)
         initial = torch.full(shape, 1 if kind == "mul" else 0, dtype=source.dtype)
+    elif list(initial.shape) != list(source.shape):
+        places = places.contiguous()  # PyTorch adds up wrongly by indices that are spread, where the result is larger
     if kind == "none":
         return torch.scatter(initial, axis, places, source)
     if kind == "sum":

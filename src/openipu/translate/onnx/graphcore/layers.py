@@ -12,13 +12,22 @@ from openipu.translate.onnx.ops.norms import normalise_batch
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
 
+STRIDED_CHANNELS = "__strided_channels"  # of PopART's option for it
+
 
 @rule("GroupNormalization", domain=DOMAIN)
 def group_norm(site: Site) -> Results:
     """The result, and mean and inverse deviation of each group of each sample."""
     x, scale, bias, groups = site.input(0), site.input(1), site.input(2), site.get("num_groups")
     epsilon = site.get("epsilon", 1e-5)
-    result = F.group_norm(x, groups, scale, bias, epsilon)
+    if site.get(STRIDED_CHANNELS, 0):  # a group has every so many-th channel, instead of so many in a row
+        strided = x.reshape(x.shape[0], -1, groups, *x.shape[2:]).transpose(1, 2)
+        plain = F.group_norm(strided.flatten(1, 2), groups, None, None, epsilon)
+        back = plain.reshape(strided.shape).transpose(1, 2).flatten(1, 2)
+        rest = [1] * (x.dim() - 2)
+        result, x = back * scale.reshape(1, -1, *rest) + bias.reshape(1, -1, *rest), strided.flatten(1, 2)
+    else:
+        result = F.group_norm(x, groups, scale, bias, epsilon)
     if not (site.wants(1) or site.wants(2)):
         return [result]
     flat = x.reshape(x.shape[0] * groups, -1).to(torch.float32)

@@ -34,11 +34,14 @@ def negative_log_likelihood(site: Site) -> torch.Tensor:
     if list(labels.shape) != list(x.shape[:-1]):
         site.fail(f"needs labels of the shape {list(x.shape[:-1])}, not {list(labels.shape)}")
     ignored = site.get("ignoreIndex", None)
-    places = labels if ignored is None else torch.where(labels == ignored, torch.zeros_like(labels), labels)
+    exists = (labels >= 0) & (labels < x.shape[-1])  # a label that is no class has the probability 0
+    places = torch.where(exists, labels, torch.zeros_like(labels))
     found = torch.gather(x, -1, places.unsqueeze(-1)).squeeze(-1)
+    found = torch.where(exists, found, torch.zeros_like(found))
     if not site.get("inputIsLogProbability", 0):
-        lack = torch.clamp(_LEAST.get(x.dtype, _LEAST_USUAL) - found, min=0.0).detach()
-        found = torch.log(found + lack)  # the larger of the two; its gradient stays that of the probability
+        least = _LEAST.get(x.dtype, _LEAST_USUAL)
+        # The larger of the two; its gradient stays that of the probability.
+        found = torch.log(torch.where(found < least, least + (found - found.detach()), found))
     if ignored is None:
         return reduce_loss(site, -found)
     counted = (labels != ignored).to(x.dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from openipu.translate.foreign import ForeignGraph
-from openipu.translate.onnx.formats import find_dtype
 from openipu.translate.onnx.graphcore.domain import DOMAIN
 from openipu.translate.onnx.ops.shapes import depth_to_space, slice_by_attributes
 from openipu.translate.rules import Rule, rule
@@ -19,7 +18,10 @@ RULES = [
 
 @rule("Reshape", domain=DOMAIN)
 def reshape(site: Site) -> torch.Tensor:
-    return site.input(0).reshape(site.get("shape"))
+    x, shape = site.input(0), site.get("shape")
+    if len(shape) > x.dim() and 0 in shape[x.dim() :]:
+        site.fail(f"keeps a dimension that its input of shape {list(x.shape)} does not have")
+    return x.reshape([size if size else x.shape[place] for place, size in enumerate(shape)])
 
 
 @rule("Reverse", domain=DOMAIN)
@@ -35,12 +37,33 @@ def subsample(site: Site) -> torch.Tensor:
     return x[tuple(slice(None, None, stride) for stride in strides)]
 
 
+# PopART counts number formats in its own way here, and not in ONNX's.
+_FORMATS = {
+    0: torch.uint8,
+    1: torch.int8,
+    4: torch.uint16,
+    5: torch.int16,
+    6: torch.int32,
+    7: torch.int64,
+    8: torch.uint32,
+    9: torch.uint64,
+    10: torch.bool,
+    11: torch.float32,
+    12: torch.float16,
+    13: torch.bfloat16,
+    14: torch.float64,
+}
+
+
 @rule("Init", domain=DOMAIN)
 def make_tensor(site: Site) -> torch.Tensor:
     """A tensor of zeros; one without initial values has zeros too, which a user can tell from no others."""
     shape = list(site.get("shape"))
     site.check_size(shape)
-    return torch.zeros(shape, dtype=find_dtype(site.get("data_type"), f"the result of {site.node.title}"))
+    number = site.get("data_type")
+    if number not in _FORMATS:
+        site.fail(f"has data_type {number}, which is none of PopART's numbers {', '.join(map(str, _FORMATS))}")
+    return torch.zeros(shape, dtype=_FORMATS[number])
 
 
 def _list_places(site: Site) -> list[tuple[int, torch.Tensor]]:

@@ -52,10 +52,21 @@ _UNARY: dict[str, Unary] = {
     "Mish": lambda x: x * torch.tanh(torch.logaddexp(x, torch.zeros_like(x))),
     "HardSwish": lambda x: x * torch.clamp(x / 6 + 0.5, 0, 1),
 }
+
+
+def multiply(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Half numbers stay half numbers if a single float32 number multiplies them."""
+    if {x.dtype, y.dtype} == {torch.float16, torch.float32}:
+        single = x if x.dtype is torch.float32 else y
+        if single.numel() == 1:
+            return (x.to(torch.float32) * y.to(torch.float32)).to(torch.float16)
+    return torch.mul(x, y)
+
+
 _BINARY: dict[str, Binary] = {
     "Add": torch.add,
     "Sub": torch.sub,
-    "Mul": torch.mul,
+    "Mul": multiply,
     "Div": divide,
     "Pow": power,
     "PRelu": lambda x, slope: torch.where(x > 0, x, x * slope),
@@ -181,8 +192,8 @@ def clip(site: Site) -> torch.Tensor:
 def clip_by_tensors(site: Site) -> torch.Tensor:
     x, low, high = site.input(0), site.optional(1), site.optional(2)
     if low is not None:
-        x = torch.maximum(x, low)
-    return x if high is None else torch.minimum(x, high)
+        x = torch.maximum(x, low.to(x.dtype))
+    return x if high is None else torch.minimum(x, high.to(x.dtype))
 
 
 @rule("LeakyRelu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -28,21 +29,44 @@ def batch_norm_with_training_flag(site: Site) -> Results:
 
 
 def normalise_batch(site: Site, *, training: bool) -> Results:
-    """Over a batch, with the running statistics that a training run keeps."""
-    x, scale, bias, mean, variance = (site.input(place) for place in range(5))
+    """Over a batch, with the running statistics that a training run keeps.
+
+    Before operator set 9 each element may have statistics of its own: it is then a channel.
+    """
+    x, *held = (site.input(place) for place in range(5))
+    shape, kept = x.shape, held[0].shape
+    single = site.version < 9 and not site.get("spatial", 1)
+    if single:
+        x, held = x.flatten(1), [one.flatten() for one in held]
+    results = _normalise(site, x, held, training=training)
+    if not single:
+        return results
+    return [one.reshape(shape if place == 0 else kept) for place, one in enumerate(results)]
+
+
+def _normalise(site: Site, x: torch.Tensor, held: Sequence[torch.Tensor], *, training: bool) -> list[torch.Tensor]:
+    scale, bias, mean, variance = held
     epsilon, momentum = site.get("epsilon", 1e-5), site.get("momentum", 0.9)
     if not training:
-        return F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)
+        return [F.batch_norm(x, mean, variance, scale, bias, False, 0.0, epsilon)]
     axes = (0, *range(2, x.dim()))
     now = x.mean(axes)
     spread = ((x - _spread(now, x)) ** 2).mean(axes)  # the biased one, as ONNX has it
     result = F.batch_norm(x, None, None, scale, bias, True, 0.0, epsilon)
     new_mean = mean * momentum + now * (1 - momentum)
-    new_variance = variance * momentum + spread * (1 - momentum)
+    new_variance = variance * momentum + _estimate(site, spread, x) * (1 - momentum)
     if site.training:
-        site.write(3, new_mean)
-        site.write(4, new_variance)
+        site.write(3, new_mean.reshape(site.input(3).shape))
+        site.write(4, new_variance.reshape(site.input(4).shape))
     return [result, new_mean, new_variance, now, spread][: max(site.results, 1)]
+
+
+def _estimate(site: Site, spread: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """What running statistics take of a variance: PopART's own op takes that of a sample, as PyTorch does."""
+    if not site.node.domain:
+        return spread
+    count = x.numel() // x.shape[1]
+    return spread * (count / max(count - 1, 1))
 
 
 def _spread(values: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

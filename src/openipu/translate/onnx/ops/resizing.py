@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from openipu.capture import is_on_ipu
 from openipu.translate.kit.resize import Axis, Sampling, resize
 from openipu.translate.rules import rule
 from openipu.translate.site import Site
+
+PYTORCH = "pytorch"
 
 
 @rule("Upsample", until=8)
@@ -19,7 +22,21 @@ def upsample_by_attribute(site: Site) -> torch.Tensor:
 @rule("Resize", since=10, until=10, static=(1,))
 def upsample(site: Site) -> torch.Tensor:
     scales = [float(number) for number in site.value(1, "scales").flatten().tolist()]
-    return _scale(site, scales, Sampling(_read_mode(site), "asymmetric", "floor"))
+    rounding = str(site.get("nearest_mode", PYTORCH))  # of PopART, which has newer attributes in older operator sets
+    coordinates = "half_pixel" if "nearest_mode" in site.node.attributes else "asymmetric"
+    return _scale(site, scales, _sample(_read_mode(site), coordinates, rounding))
+
+
+def _sample(mode: str, coordinates: str, rounding: str) -> Sampling:
+    """PyTorch's own nearest neighbour, which PopART has a name for, knows no other coordinates."""
+    if mode == "nearest" and rounding == PYTORCH:
+        return Sampling(mode, "asymmetric", "floor")
+    return Sampling(mode, coordinates, rounding)
+
+
+def round_size(size: int, scale: float) -> int:
+    """The new size, reckoned in the format of scales: 6 * 5 / 6 is 5."""
+    return int(np.float32(scale) * np.float32(size))
 
 
 def _read_mode(site: Site) -> str:
@@ -32,11 +49,16 @@ def _scale(site: Site, scales: list[float], sampling: Sampling) -> torch.Tensor:
     if len(scales) != x.dim():
         site.fail(f"has {len(scales)} scales for a tensor of {x.dim()} dimensions")
     axes = [
-        Axis(axis, size, int(size * scale), scale)
+        Axis(axis, size, round_size(size, scale), scale)
         for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
         if scale != 1
     ]
     return resize(x, axes, sampling).to(x.dtype)
+
+
+def _list_choice(site: Site, coordinates: str) -> tuple[str, str, str]:
+    chosen = _sample(site.get("mode", "nearest"), coordinates, site.get("nearest_mode", "round_prefer_floor"))
+    return chosen.mode, chosen.coordinates, chosen.nearest
 
 
 @rule("Resize", since=11, static=(1, 2, 3))
@@ -47,9 +69,7 @@ def resize_image(site: Site) -> torch.Tensor:
     coordinates = site.get("coordinate_transformation_mode", "half_pixel")
     outside = site.get("extrapolation_value", 0.0) if coordinates == "tf_crop_and_resize" else None
     sampling = Sampling(
-        site.get("mode", "nearest"),
-        coordinates,
-        site.get("nearest_mode", "round_prefer_floor"),
+        *_list_choice(site, coordinates),
         site.get("cubic_coeff_a", -0.75),
         bool(site.get("exclude_outside", 0)),
         bool(site.get("antialias", 0)),
@@ -65,7 +85,7 @@ def _read_axes(site: Site, x: torch.Tensor, axes: list[int], crops: bool) -> lis
         region = [float(number) for number in site.value(1, "region").flatten().tolist()]
     if site.has(2) and site.input(2).numel():
         scales = [float(number) for number in site.value(2, "scales").flatten().tolist()]
-        results = [int(x.shape[axis] * scale) for axis, scale in zip(axes, scales, strict=True)]
+        results = [round_size(x.shape[axis], scale) for axis, scale in zip(axes, scales, strict=True)]
     else:
         results = site.numbers(3, "sizes")
         scales = [result / x.shape[axis] for axis, result in zip(axes, results, strict=True)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openipu.graph.mapped.codelets import Array
 from openipu.graph.mapped.conflicts import Clash, Conflicts, find_conflicts
 from openipu.graph.mapped.nodes import ProgramNode
 from openipu.graph.mapped.program import (
@@ -24,13 +25,14 @@ from openipu.graph.mapped.program import (
     TileMap,
 )
 from poplar import program as programs
-from poplar._batches import build_compute_set
 from poplar._errors import graph_connection_error, invalid_tile_mapping
 from poplar._graph import Graph
 from poplar._lines import find_line, list_lines
-from poplar._lowering import Lowering
+from poplar._store import StoredVariable
 from poplar._target import TargetType
 from poplar._vertices import VertexTable
+from poplar.execution.batches import build_compute_set
+from poplar.execution.lowering import Lowering
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +70,7 @@ def compile_programs(
         replicas=graph._replicas,
         mapped=needs_tiles,
         variables=tuple(
-            MappedVariable(one.name, one.type, one.shape, one.start, one.elements, one.line, one.value)
+            MappedVariable(one.name, one.type, one.shape, one.start, one.elements, one.line, _choose_first(one))
             for one in store.variables
         ),
         spaces=dict(store.spaces),
@@ -170,3 +172,8 @@ def _describe(program: MappedProgram, clash: Clash) -> str:
 def _name(program: MappedProgram, table: VertexTable, vertex: int) -> str:
     codelet = program.codelets[table.codelets[vertex]].name
     return f"vertex {vertex} ({codelet}, added at {find_line(table.lines[vertex])})"
+
+
+def _choose_first(one: StoredVariable) -> Array | None:
+    """What memory holds when a program is loaded: a constant, or a variable's first value."""
+    return one.initial if one.value is None else one.value

@@ -15,8 +15,8 @@ from openipu.graph.program import SourceLine
 from poplar import program as programs
 from poplar._errors import control_program_error, graph_recursion_error
 from poplar._lines import find_line
-from poplar._streams import DataStream, HostFunction, RemoteBuffer
 from poplar._tensor import Tensor
+from poplar.execution.streams import DataStream, HostFunction, RemoteBuffer
 
 if TYPE_CHECKING:
     from poplar._graph import Graph

@@ -22,7 +22,6 @@ from openipu.report.convert import build_profile
 from openipu.report.write import write_profile
 from openipu.run.mapped.engine import MappedEngine
 from poplar import program as programs
-from poplar._compile import compile_programs
 from poplar._errors import (
     application_runtime_error,
     control_program_error,
@@ -31,13 +30,14 @@ from poplar._errors import (
     stream_connection_error,
     tensor_io_state_error,
 )
-from poplar._executable import Executable
 from poplar._graph import Graph
 from poplar._host import EngineHost
-from poplar._options import read_options
-from poplar._profile import plan_runs, refuse_overflow, write_summary
-from poplar._streams import HostCallback, StreamCallback
 from poplar._target import Device, TargetType
+from poplar.execution.compile import compile_programs
+from poplar.execution.executable import Executable
+from poplar.execution.options import read_options
+from poplar.execution.profile import plan_runs, refuse_overflow, write_summary
+from poplar.execution.streams import HostCallback, StreamCallback
 
 __all__ = ["Engine", "Executable", "compileGraph"]
 

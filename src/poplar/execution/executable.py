@@ -23,9 +23,9 @@ from openipu.graph.mapped.serial import dump, load
 from openipu.graph.mapped.soundness import check_program
 from openipu.ops import find_rule
 from poplar._codelets import PythonCodelet, Vertex
-from poplar._compile import Compiled
 from poplar._errors import graph_object_load_error, graph_program_compilation_error
 from poplar._target import TargetType
+from poplar.execution.compile import Compiled
 
 _DOCUMENT = "document"
 _ADVICE = "Compile the graph again, and serialise it with this version."

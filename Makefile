@@ -12,7 +12,7 @@ TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
 # pytest's; tests wait for processes and browsers, so that one more than there are cores may be quicker
-WORKERS := 2
+WORKERS := 3
 
 # what needs no browser, no front end's framework and no compiler
 QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run session trace

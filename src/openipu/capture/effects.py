@@ -20,7 +20,7 @@ Tensors = Sequence[torch.Tensor]
 
 
 def find_writes(function: Callable[..., Any], inputs: Tensors) -> tuple[int, ...]:
-    """The positions of the inputs that `function` writes, given zeros. One that fails on zeros is taken to write none."""
+    """The positions of the inputs that `function` writes, given zeros; none of one that fails on zeros."""
     zeros, _ = try_on_zeros(function, inputs)
     return tuple(index for index, tensor in enumerate(zeros) if tensor._version)
 

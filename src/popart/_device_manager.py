@@ -15,7 +15,7 @@ from openipu.errors import PodError, TargetError
 from openipu.machine import resolve_system
 from openipu.pod import LARGEST_LEASE, Lease, find_pod
 from openipu.session import choose_system
-from popart._devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
+from popart._enumerations.devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
 from popart._exceptions import popart_exception, poplar_exception
 
 INSTALLED_IPUS = 16

@@ -1,7 +1,7 @@
 """Which items of the public PopART suite use its public interface alone, told from what their code names.
 
 In: a test file as it is. Out: for each test function what it uses besides the public interface, one of `KINDS`, or
-"public". Names are followed through helpers and fixtures: functions and classes of the same file, of modules of the
+`PUBLIC`. Names are followed through helpers and fixtures: functions and classes of the same file, of modules of the
 suite that it imports, and of the `conftest.py` files above it. Outcomes of tests play no part.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-PUBLIC = "public"
+PUBLIC = "the public interface alone"
 # The first that an item uses is its kind. Reports and cycle counts are public: `getReport`, `getCycleCount`.
 KINDS: dict[str, tuple[str, ...]] = {
     "loads C++ ops of the suite's own build": ("LoadLibrary", "cdll"),

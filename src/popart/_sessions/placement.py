@@ -16,7 +16,7 @@ from popart._enumerations.devices import DeviceType
 from popart._enumerations.sessions import VirtualGraphMode
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
-from popart._sessions.pipeline_checks import check_forward_program, check_stages
+from popart._sessions.checks.pipelines import check_forward_program, check_stages
 from popart._sessions.translation import count_replicas
 
 

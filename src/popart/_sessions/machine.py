@@ -12,7 +12,7 @@ from openipu.machine import System, resolve_system
 from openipu.overrides import read_overrides
 from openipu.session import choose_system
 from popart._device_manager import DeviceInfo
-from popart._devices import DeviceType
+from popart._enumerations.devices import DeviceType
 from popart._exceptions import poplar_exception
 
 _SYSTEMS = {"ipu1": "c2", "ipu2": "m2000", "ipu21": "c600"}

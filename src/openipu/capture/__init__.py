@@ -9,7 +9,13 @@ from openipu.capture.active import (
     set_block,
 )
 from openipu.capture.constructs.calls import call_in_graph
-from openipu.capture.constructs.custom_ops import call_custom_op, find_custom_op, register_custom_op
+from openipu.capture.constructs.custom_ops import (
+    CustomOp,
+    call_custom_op,
+    find_custom_op,
+    infer_custom_op,
+    register_custom_op,
+)
 from openipu.capture.constructs.host_calls import call_host
 from openipu.capture.constructs.scopes import attach_attributes, group_convolutions, pop_name_scope, push_name_scope
 from openipu.capture.constructs.streams import mark_stream
@@ -34,6 +40,7 @@ from openipu.capture.record.notes import BlockPlace, Origin
 
 __all__ = [
     "BlockPlace",
+    "CustomOp",
     "DynamicShapeError",
     "Origin",
     "Traced",
@@ -52,6 +59,7 @@ __all__ = [
     "find_kind",
     "group_convolutions",
     "hold_models",
+    "infer_custom_op",
     "is_capturing",
     "is_capturing_training",
     "is_on_ipu",

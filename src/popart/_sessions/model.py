@@ -26,7 +26,7 @@ from popart._dataflow import DataFlow, InputShapeInfo
 from popart._exceptions import popart_exception
 from popart._formats import BY_NAME, BY_TORCH
 from popart._prefixes import ACCUMULATOR, GRADIENT, UPDATED
-from popart._sessions.limits import POPART_TABLE
+from popart._sessions.checks.limits import POPART_TABLE
 from popart.tensorinfo import TensorInfo
 
 FOLLOWED = "hidden gradient of "

@@ -12,7 +12,7 @@ from openipu_tensorflow.ipu.clusters.tracing import make_marker, make_placeholde
 from openipu_tensorflow.ipu.configuration.devices import is_ipu_device
 
 
-def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:  # noqa: A001 (the original's name)
+def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
     """Trace a computation; its results are computed on the IPU device when a session is asked for them.
 
     Returns a list of tensors, or an operation where the computation returns no tensor.
@@ -44,7 +44,8 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:  # noqa
     device = _check_placement(graph.get_operations()[level.start : level.end])
     results = make_placeholders(level.outputs, "ipu_compile/output")
     marker = make_marker("ipu_compile/done", results)
-    cluster = Cluster(graph, level, results, device or trace.device)
+    name = getattr(computation, "__name__", "program").strip("<>_") or "program"
+    cluster = Cluster(graph, level, results, device or trace.device, name)
     register_provider(graph, cluster, marker)
     return [array_ops.identity(tensor) for tensor in results] or marker
 
@@ -66,7 +67,7 @@ def _check_placement(made: Sequence[Any]) -> str:
     places = [op.device for op in made if op.type != "NoOp"]
     found = next((place for place in places if is_ipu_device(_strip(place))), "")
     if places and not found:
-        raise Exception(  # noqa: TRY002 (the original's class)
+        raise Exception(
             f"A computation has been compiled, but it was not placed on an IPU device: its ops are on "
             f"{sorted(set(places))}. Call ipu.ipu_compiler.compile inside `with ipu.scopes.ipu_scope('/device:IPU:0')`."
         )

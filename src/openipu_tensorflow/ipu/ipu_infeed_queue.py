@@ -189,8 +189,8 @@ class IPUInfeedQueue:
             )
         rows: list[Sequence[Any]] = []
         try:
-            for _ in range(count):
-                rows.append(self._flatten(next(self._eager_iterator)) if self._eager else run(self._next))
+            while len(rows) < count:
+                rows += [self._flatten(next(self._eager_iterator)) if self._eager else run(self._next)]
         except (errors.OutOfRangeError, StopIteration):
             raise errors.OutOfRangeError(
                 None,
@@ -224,5 +224,3 @@ class _End(_Begin):
     def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
         self._queue.end(session)
         return ()
-
-

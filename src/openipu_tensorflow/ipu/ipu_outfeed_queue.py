@@ -168,9 +168,7 @@ class IPUOutfeedQueue:
             held, self._held = self._held, []
         if not held:
             inner = (self._replicas,) if self._replicas > 1 else ()
-            return [
-                numpy.empty((0, *inner, *shape), dtype=kind) for shape, kind in zip(shapes, types, strict=True)
-            ]
+            return [numpy.empty((0, *inner, *shape), dtype=kind) for shape, kind in zip(shapes, types, strict=True)]
         return [numpy.concatenate([chunk[place] for chunk in held]) for place in range(len(held[0]))]
 
     def __iter__(self) -> Iterator[Any]:

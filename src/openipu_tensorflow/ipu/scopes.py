@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 SHARD_ATTRIBUTE = "_ipu_shard"
+STAGE_ATTRIBUTE = "_ipu_stage"
 FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
 _PREFIX = "_ipu_attribute_"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from openipu_tensorflow.ipu.config import (
@@ -20,8 +19,6 @@ from openipu_tensorflow.ipu.config import (
 )
 from openipu_tensorflow.ipu.configuration.devices import get_num_of_ipus_in_device
 from openipu_tensorflow.ipu.configuration.flags import SyntheticDataCategory, use_synthetic_data_for
-
-_logger = logging.getLogger("openipu")
 
 
 def move_variable_initialization_to_cpu(graph: Any = None) -> None:

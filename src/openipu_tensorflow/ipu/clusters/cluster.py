@@ -11,23 +11,29 @@ from typing import Any
 
 import numpy
 
-from openipu_tensorflow.ipu.clusters.executing import LevelRunner, Round, Surroundings
+from openipu_tensorflow.ipu.clusters.executing import LevelRunner, Round
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, prepare_level
+from openipu_tensorflow.ipu.clusters.programs import Surroundings
 from openipu_tensorflow.ipu.clusters.providers import Runner
 from openipu_tensorflow.ipu.clusters.tracing import Level
+from openipu_tensorflow.ipu.clusters.variables import SessionVariables
 from openipu_tensorflow.ipu.configuration.devices import IpuDevice, find_device
-from openipu_tensorflow.ipu.sharding import get_sharding
+from openipu_tensorflow.ipu.scopes import SHARD_ATTRIBUTE, STAGE_ATTRIBUTE
+from openipu_tensorflow.ipu.sharding import get_sharding, has_attr
 
 
 class Cluster:
     """The results of one `ipu_compiler.compile`."""
 
-    def __init__(self, graph: Any, level: Level, outputs: Sequence[Any], device: str) -> None:
-        self._level, self.outputs, self._device = level, outputs, device
+    def __init__(self, graph: Any, level: Level, outputs: Sequence[Any], device: str, name: str) -> None:
+        self._level, self.outputs, self._device, self._name = level, outputs, device, name
         self._prepared: Prepared = prepare_level(graph, level)
         passed = [tensor for tensor in level.outputs if tensor.name not in self._made()]
         found = {tensor.name: tensor for tensor in [*self._prepared.captures, *passed]}
         self.inputs: Sequence[Any] = list(found.values())
+        place_gradients(graph.get_operations()[level.start : level.end])
+        handles = {op.name: op for op in _list_ops(self._prepared) if op.type == "VarHandleOp"}
+        self._variables = SessionVariables(graph, handles.values())
 
     def _made(self) -> set[str]:
         made = {tensor.name for stage in self._prepared.stages for op in stage.ops for tensor in op.outputs}
@@ -40,15 +46,14 @@ class Cluster:
     def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
         device = find_device(self._device or "/device:IPU:0")
         replicas = count_replicas(device, self._prepared)
-        device.attach(self.outputs[0].op.name if self.outputs else "")
-        around = Surroundings(session, run, device, replicas)
+        around = Surroundings(session, run, device, self._variables, replicas, self._name, device.seed)
         known = {tensor.name: numpy.asarray(value) for tensor, value in zip(self.inputs, values, strict=True)}
         return LevelRunner(around).run(self._prepared, [known] * replicas, Round())[0]
 
 
 def count_replicas(device: IpuDevice, prepared: Prepared) -> int:
     """The IPUs of a device over those that the program is sharded over."""
-    shards = 1 + max(_list_shards(prepared), default=0)
+    shards = 1 + max((shard for op in _list_ops(prepared) for shard in get_sharding(op) or ()), default=0)
     used = 1 << (shards - 1).bit_length()
     if used > device.ipus:
         if shards <= device.ipus:
@@ -60,10 +65,20 @@ def count_replicas(device: IpuDevice, prepared: Prepared) -> int:
     return device.ipus // used
 
 
-def _list_shards(prepared: Prepared) -> Iterator[int]:
+def _list_ops(prepared: Prepared) -> Iterator[Any]:
     for stage in prepared.stages:
-        for op in stage.ops:
-            yield from get_sharding(op) or ()
+        yield from stage.ops
     for levels in prepared.inner.values():
         for level in levels:
-            yield from _list_shards(level)
+            yield from _list_ops(level)
+
+
+def place_gradients(made: Sequence[Any]) -> None:
+    """Ops of gradients are on the shard, and in the stage, of the op that they differentiate."""
+    for op in made:
+        forward = getattr(op, "_original_op", None)
+        if forward is None:
+            continue
+        for name in (SHARD_ATTRIBUTE, STAGE_ATTRIBUTE):
+            if not has_attr(op, name) and has_attr(forward, name):
+                op._set_attr(name, forward.node_def.attr[name])

@@ -30,14 +30,14 @@ class CollectiveItem:
     levels: list[Level] = field(default_factory=list)
 
 
-def add_collective(tensors: Sequence[Any], shapes: Sequence[Any], kinds: Sequence[Any], exchange: Exchange) -> list[Any]:
+def add_collective(
+    tensors: Sequence[Any], shapes: Sequence[Any], kinds: Sequence[Any], exchange: Exchange
+) -> list[Any]:
     """Stand-ins for what an exchange gives."""
     from tensorflow.python.ops import array_ops
 
     trace = find_trace("A collective of replicas")
-    results = [
-        array_ops.placeholder(kind, shape, name="collective") for shape, kind in zip(shapes, kinds, strict=True)
-    ]
+    results = [array_ops.placeholder(kind, shape, name="collective") for shape, kind in zip(shapes, kinds, strict=True)]
     item = CollectiveItem(list(tensors), results, make_marker("collective/done"), exchange)
     trace.level.items.append(item)
     return results

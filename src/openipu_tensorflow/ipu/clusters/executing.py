@@ -1,7 +1,7 @@
-"""Runs prepared levels: stages on the engine, loops around them.
+"""Runs prepared levels: stages and plain loops as programs of the engine, other loops around them.
 
-In: values by tensor name, for each replica. Out: values of a level's outputs. A loop whose body is one stage is one
-program of so many device iterations; others go round on the host.
+In: values by tensor name, for each replica. Out: values of a level's outputs. A loop whose body is plain (ops, then
+perhaps an update of variables) is one program of so many device iterations; others go round on the host.
 """
 
 from __future__ import annotations
@@ -14,23 +14,14 @@ import numpy
 
 from openipu.graph import Reduction
 from openipu_tensorflow.ipu.clusters.collectives import CollectiveItem
+from openipu_tensorflow.ipu.clusters.loops import find_length, is_plain, run_plain_loop
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, Stage
-from openipu_tensorflow.ipu.clusters.providers import Runner
+from openipu_tensorflow.ipu.clusters.programs import Part, Surroundings, arrange, run_part
 from openipu_tensorflow.ipu.clusters.tracing import Enqueue, LoopItem
-from openipu_tensorflow.ipu.clusters.updates import UpdateItem
-from openipu_tensorflow.ipu.configuration.devices import IpuDevice
+from openipu_tensorflow.ipu.clusters.updates import UpdateItem, reduce_replicas
 
 Values = dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Surroundings:
-    """Where a run takes place."""
-
-    session: Any
-    run: Runner  # TensorFlow's own
-    device: IpuDevice
-    replicas: int = 1
+_TRIVIAL = ("Const", "Identity", "NoOp", "VarHandleOp")
 
 
 @dataclass(eq=False)
@@ -57,18 +48,28 @@ class LevelRunner:
             for replica, own in enumerate(values):
                 own.update((tensor.name, value[replica]) for tensor, value in zip(made, taken, strict=True))
         for number, stage in enumerate(prepared.stages):
-            self._run_stage(stage, values, turn)
+            self._run_stage(prepared, stage, values, turn)
             if number < len(prepared.items):
                 self._run_item(prepared, prepared.items[number], values, turn)
         return [[own[tensor.name] for tensor in prepared.level.outputs] for own in values]
 
-    def _run_stage(self, stage: Stage, values: list[Values], turn: Round) -> None:
+    def _run_stage(self, prepared: Prepared, stage: Stage, values: list[Values], turn: Round) -> None:
         if not stage.ops:
             return
-        for own in values:
-            feeds = {tensor: own[tensor.name] for tensor in stage.inputs}
-            found = self._around.run([stage.outputs, stage.targets], feeds)[0]
-            own.update((tensor.name, value) for tensor, value in zip(stage.outputs, found, strict=True))
+        if all(op.type in _TRIVIAL for op in stage.ops):
+            for own in values:
+                _evaluate(stage, own)
+        elif stage.outputs or stage.targets:
+            if stage.runner is None:
+                stage.runner = Part(
+                    graph=prepared.graph, inputs=stage.inputs, outputs=stage.outputs, targets=stage.targets
+                )
+            check_replicas(stage, len(values))
+            feeds = [numpy.stack([numpy.asarray(own[tensor.name]) for own in values]) for tensor in stage.inputs]
+            how = arrange(replicas=len(values), seed=self._around.seed)
+            found = run_part(stage.runner, self._around, how, feeds, ())
+            for replica, own in enumerate(values):
+                own.update((tensor.name, value[replica]) for tensor, value in zip(stage.outputs, found, strict=True))
         for entry in stage.enqueues:
             self._enqueue(entry, values, turn)
 
@@ -99,16 +100,19 @@ class LevelRunner:
         body, *condition = prepared.inner[id(item)]
         carried = [[own[tensor.name] for tensor in item.initial] for own in values]
         count = int(values[0][item.count.name]) if hasattr(item.count, "name") else item.count
-        turn = Round(length=find_length(body, item, count))
+        turn = Round(length=find_length(body, count))
         limit = count * item.repeats if count is not None else item.limit
-        check_rounds(limit, turn.length)
-        while limit is None or turn.number < limit:
-            if condition:
-                known = _name(condition[0], carried, values)
-                if not self.run(condition[0], known, Round())[0][0]:
-                    break
-            carried = self.run(body, _name(body, carried, values), turn)
-            turn.number += 1
+        check_rounds(limit, turn.length, item.stages)
+        if limit is not None and not condition and is_plain(body, carried):
+            carried = run_plain_loop(self._around, body, limit, turn.length, carried, values)
+        else:
+            while limit is None or turn.number < limit:
+                if condition:
+                    known = _name(condition[0], carried, values)
+                    if not self.run(condition[0], known, Round())[0][0]:
+                        break
+                carried = self.run(body, _name(body, carried, values), turn)
+                turn.number += 1
         for own, left in zip(values, carried, strict=True):
             own.update((tensor.name, value) for tensor, value in zip(item.results, left, strict=True))
 
@@ -125,18 +129,21 @@ class LevelRunner:
         self.run(update, [{**values[0], **known}], Round())
 
 
-def reduce_replicas(values: list[Any], reduction: Reduction | None) -> Any:
-    """One gradient of the replicas' own."""
-    if len(values) == 1:
-        return values[0]
-    if reduction is None:
-        raise NotImplementedError(
-            f"The program has {len(values)} replicas, and its gradients are not reduced over them: each replica would "
-            "have variables of its own, which does not run here. Use ipu.optimizers.CrossReplicaOptimizer around the "
-            "optimizer, or as many shards as IPUs."
-        )
-    total = numpy.sum(values, axis=0, dtype=values[0].dtype)
-    return total if reduction is Reduction.SUM else (total / len(values)).astype(total.dtype)
+def _evaluate(stage: Stage, own: Values) -> None:
+    """Ops that only hand on what is known need no program."""
+    from tensorflow.python.framework import tensor_util
+
+    for op in stage.ops:
+        if op.type == "Const":
+            own[op.outputs[0].name] = tensor_util.MakeNdarray(op.get_attr("value"))
+        elif op.type == "Identity":
+            own[op.outputs[0].name] = own[op.inputs[0].name]
+
+
+def check_replicas(stage: Stage, replicas: int) -> None:
+    """Raise where each replica would update variables by gradients of its own."""
+    if replicas > 1 and any(op.type.startswith("Resource") and "Apply" in op.type for op in stage.ops):
+        reduce_replicas([0.0] * replicas, None)
 
 
 def accumulate(turn: Round, gradients: list[Any], reduction: Reduction) -> list[Any]:
@@ -154,19 +161,18 @@ def accumulate(turn: Round, gradients: list[Any], reduction: Reduction) -> list[
     return [held + value for held, value in zip(turn.gradients, gradients, strict=True)]
 
 
-def find_length(body: Prepared, item: LoopItem, count: int | None) -> int:
-    """How many rounds of a loop belong to one update."""
-    if "pipeline" in body.level.marks:
-        return count or 1
-    lengths = [entry.options.accumulation for entry in body.items if isinstance(entry, UpdateItem)]
-    return max(lengths, default=1)
+def check_rounds(rounds: int | None, length: int, stages: int) -> None:
+    """Raise where a loop ends between two updates, or a pipeline with stages that have nothing to do."""
+    from tensorflow.python.framework import errors
 
-
-def check_rounds(rounds: int | None, length: int) -> None:
-    """Raise where a loop ends between two updates."""
+    if stages and length % stages:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            f"The number of iterations of the pipeline must be a multiple of {stages}, but it is {length}: it is the "
+            "gradient_accumulation_count.",
+        )
     if rounds is not None and rounds % length:
-        from tensorflow.python.framework import errors
-
         raise errors.FailedPreconditionError(
             None,
             None,

@@ -29,27 +29,24 @@ class Stage:
 class Prepared:
     """A level that can run."""
 
+    graph: Any
     level: Level
     stages: list[Stage]  # one more than items
     items: list[Any]
     inner: dict[int, list[Prepared]]  # id of an item -> its levels
     captures: list[Any]  # tensors from outside, by name
 
-    @property
-    def is_plain(self) -> bool:
-        """Is it one stage, without loops inside?"""
-        return not self.items
-
 
 def prepare_level(graph: Any, level: Level) -> Prepared:
     """Cut a level into stages."""
     ops = graph.get_operations()
     places = {op.name: place for place, op in enumerate(ops)}
-    return _Preparation(ops, places, level).prepare()
+    return _Preparation(graph, ops, places, level).prepare()
 
 
 class _Preparation:
-    def __init__(self, ops: Sequence[Any], places: dict[str, int], level: Level) -> None:
+    def __init__(self, graph: Any, ops: Sequence[Any], places: dict[str, int], level: Level) -> None:
+        self._graph = graph
         self._ops, self._places, self._level = ops, places, level
         self._arguments = {tensor.op.name for tensor in level.arguments}
         for _, made in level.infeeds:
@@ -85,7 +82,7 @@ class _Preparation:
         items = [level.items[number] for number in used]
         self._connect(stages, items, stage_of)
         inner = {id(item): self._inner[id(item)] for item in items}
-        return Prepared(level, stages, items, inner, list(self._captured.values()))
+        return Prepared(self._graph, level, stages, items, inner, list(self._captured.values()))
 
     def _reach(self, roots: Iterable[Any]) -> set[str]:
         """Names of the ops of this level that the roots need."""
@@ -114,7 +111,9 @@ class _Preparation:
     def _needs_of(self, item: Any) -> list[Any]:
         """Tensors of this level, or from further outside, that an item needs."""
         if id(item) not in self._inner:
-            self._inner[id(item)] = [_Preparation(self._ops, self._places, inner).prepare() for inner in item.levels]
+            self._inner[id(item)] = [
+                _Preparation(self._graph, self._ops, self._places, inner).prepare() for inner in item.levels
+            ]
         outside = [tensor for inner in self._inner[id(item)] for tensor in inner.captures]
         return [*item.initial, *([item.count] if hasattr(item.count, "op") else []), *outside]
 

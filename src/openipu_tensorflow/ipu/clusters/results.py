@@ -6,6 +6,7 @@ is asked for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ def split_results(returned: Any, what: str) -> tuple[list[Any], list[Any]]:
     flat = nest.flatten(returned) if isinstance(returned, (list, tuple, dict)) else [returned]
     targets = [entry for entry in flat if isinstance(entry, ops.Operation)]
     kept = [entry for entry in flat if entry is not None and not isinstance(entry, ops.Operation)]
-    for first, second in zip(flat, flat[1:], strict=False):
+    for first, second in itertools.pairwise(flat):
         if isinstance(first, ops.Operation) and not isinstance(second, ops.Operation) and second is not None:
             raise ValueError(
                 f"{what} must return zero or more Tensor values followed by zero or more Operations, and it returns a "

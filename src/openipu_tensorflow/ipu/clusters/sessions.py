@@ -68,8 +68,5 @@ def _allow_soft_placement(config: Any) -> Any:
 
 
 def _list_fed(graph: Any, feeds: dict[Any, Any]) -> list[Any]:
-    found = []
-    for key in feeds:
-        if hasattr(key, "op") or isinstance(key, str):
-            found.append(graph.as_graph_element(key, allow_tensor=True, allow_operation=False))
-    return found
+    tensors = [key for key in feeds if hasattr(key, "op") or isinstance(key, str)]
+    return [graph.as_graph_element(key, allow_tensor=True, allow_operation=False) for key in tensors]

@@ -53,6 +53,7 @@ class LoopItem:
     repeats: int = 1  # pipelines: how often they go over so many micro-batches
     condition: Level | None = None
     limit: int | None = None  # maximum_iterations
+    stages: int = 0  # pipelines: whose micro-batches come in groups of so many
 
     @property
     def levels(self) -> list[Level]:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
+
 from openipu.graph import Reduction
 from openipu_tensorflow.ipu.clusters.tracing import (
     Level,
     Trace,
     current_trace,
     make_marker,
-    make_placeholders,
     open_level,
 )
 
@@ -63,8 +64,9 @@ def find_trace(what: str) -> Trace:
 def add_update(
     pairs: Sequence[tuple[Any, Any]], apply: Callable[[list[tuple[Any, Any]]], Any], options: UpdateOptions, what: str
 ) -> Any:
-    """Cut the traced level at these gradients. `apply` gets the reduced ones with their variables, and returns an op."""
+    """Cut the traced level at these gradients. `apply` gets reduced ones with their variables, and returns an op."""
     from tensorflow.python.framework import ops
+    from tensorflow.python.ops import array_ops
 
     trace = find_trace(what)
     kept = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
@@ -80,9 +82,23 @@ def add_update(
     variables = [variable for _, variable in kept]
     with open_level(trace) as update:
         update.marks["update"] = options
-        update.arguments = make_placeholders(gradients, "reduced_gradient")
+        update.arguments = [array_ops.identity(entry, name="reduced_gradient") for entry in gradients]
         done = apply(list(zip(update.arguments, variables, strict=True)))
         update.targets = [getattr(done, "op", done)]
     item = UpdateItem(update, gradients, make_marker("update/done"), options, variables)
     trace.level.items.append(item)
     return item.marker
+
+
+def reduce_replicas(values: list[Any], reduction: Reduction | None) -> Any:
+    """One gradient of the replicas' own."""
+    if len(values) == 1:
+        return values[0]
+    if reduction is None:
+        raise NotImplementedError(
+            f"The program has {len(values)} replicas, and its gradients are not reduced over them: each replica would "
+            "have variables of its own, which does not run here. Use ipu.optimizers.CrossReplicaOptimizer around the "
+            "optimizer, or as many shards as IPUs."
+        )
+    total = numpy.sum(values, axis=0, dtype=values[0].dtype)
+    return total if reduction is Reduction.SUM else (total / len(values)).astype(total.dtype)

@@ -59,7 +59,9 @@ class ConfigBase:
         if metadata is None:
             raise self._unknown(name)
         if metadata.type is None:
-            raise TypeError(f"{metadata.name} is a category and cannot be assigned to. Set one of the attributes in it.")
+            raise TypeError(
+                f"{metadata.name} is a category and cannot be assigned to. Set one of the attributes in it."
+            )
         metadata.check_type(value)
         metadata.warn_if_deprecated()
         held[name] = value

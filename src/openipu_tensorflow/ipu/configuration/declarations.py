@@ -64,7 +64,7 @@ def resolve_hint(owner: type, declaration: Declaration, default: Any) -> tuple[s
     if declaration.hint is None:
         return type(default).__name__, type(default)
     names = {**owner.__init__.__globals__, "typing": typing}  # type: ignore[misc]
-    resolved = eval(declaration.hint, names)  # noqa: S307 (the annotation of a class that was imported)
+    resolved = eval(declaration.hint, names)
     if _mixes_numbers(resolved):
         raise ValueError(
             f"The attribute of type {declaration.hint} cannot have a Union of int and Enum: in a dictionary an "

@@ -34,6 +34,7 @@ class IpuDevice:
     first: int | None  # the first IPU's number, where it was chosen
     config: IPUConfig
     leases: list[Lease] = field(default_factory=list)
+    seed: int | None = None  # of random numbers; None: a new one each time
 
     @property
     def connection(self) -> DeviceConnectionType:
@@ -202,5 +203,3 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
     """How many IPUs a device has; 1 where none is configured."""
     ordinal = read_ordinal(ipu_device)
     return find_device(ipu_device).ipus if ordinal < len(_system.devices) else 1
-
-

@@ -181,8 +181,8 @@ def check_agreement(config: IPUConfig) -> None:
         raise ValueError(f"select_ipus is {config.select_ipus}: all device indices must be unique and at least 0.")
     if model and chosen:
         raise ValueError(
-            "When using the IPUModel, the devices to attach to cannot be chosen by number: use auto_select_ipus instead "
-            "of select_ipus, or leave --use_ipu_model out of TF_POPLAR_FLAGS."
+            "When using the IPUModel, the devices to attach to cannot be chosen by number: use auto_select_ipus "
+            "instead of select_ipus, or leave --use_ipu_model out of TF_POPLAR_FLAGS."
         )
     _check_versions(config, model)
     _check_tiles(config)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openipu.environment.engine_options import read_engine_options
 from openipu.graph import Recompute, Reduction, RunOptions, Strategy, TensorLocation, TensorRole
@@ -52,7 +52,6 @@ class Arrangement:
     shares: tuple[TensorRole, ...] = ()  # each replica keeps one share of them
     memory_proportions: tuple[tuple[int, float], ...] = ()
     random_seed: int | None = None
-    further: Mapping[str, Any] = field(default_factory=dict)  # fields of `RunOptions` as they are
 
 
 def build_run_options(device: IpuDevice, how: Arrangement) -> RunOptions:
@@ -85,7 +84,6 @@ def build_run_options(device: IpuDevice, how: Arrangement) -> RunOptions:
         recompute=_choose_recomputation(config, how),
         locations=_list_locations(config, how),
         synthetic_data=SyntheticDataCategory.Infeed in read_flags().categories,
-        **how.further,
     )
 
 

@@ -44,7 +44,7 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
         return array_ops.identity(before[0])
 
 
-def print_tensor(input: Any, name: str = "") -> Any:  # noqa: A002 (the original's name)
+def print_tensor(input: Any, name: str = "") -> Any:
     """Print a tensor on the host whenever the program comes by. Return the op where it is to run."""
     raise NotImplementedError(
         "print_tensor: a program on an IPU cannot print while it runs here. Enqueue the tensor to an IPUOutfeedQueue."

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-_OPS = {"COLLECTIVE_OP_ADD": "add_n", "COLLECTIVE_OP_MUL": "mul", "COLLECTIVE_OP_MIN": "min", "COLLECTIVE_OP_MAX": "max"}
+_OPS = {
+    "COLLECTIVE_OP_ADD": "add_n",
+    "COLLECTIVE_OP_MUL": "mul",
+    "COLLECTIVE_OP_MIN": "min",
+    "COLLECTIVE_OP_MAX": "max",
+}
 
 
 def all_gather(input_shards: Sequence[Any], axis: int = 0) -> list[Any]:

@@ -32,7 +32,7 @@ class OptimizerFunctionOutput:
             )
         if not isinstance(loss, Tensor):
             raise TypeError(f"OptimizerFunctionOutput.loss must be a TensorFlow Tensor object, not {loss!r}.")
-        sequences = {
+        sequences: dict[str, tuple[Any, Any, str]] = {
             "compute_gradients_args": (compute_gradients_args, (list, tuple), "a list or a tuple"),
             "compute_gradients_kwargs": (compute_gradients_kwargs, dict, "a dictionary"),
             "apply_gradients_args": (apply_gradients_args, (list, tuple), "a list or a tuple"),

@@ -14,15 +14,13 @@ from typing import Any
 from openipu_tensorflow.ipu.clusters.results import split_results
 from openipu_tensorflow.ipu.clusters.tracing import Level, LoopItem, make_marker, open_level
 from openipu_tensorflow.ipu.clusters.updates import UpdateOptions, add_update, find_trace
+from openipu_tensorflow.ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from openipu_tensorflow.ipu.ipu_infeed_queue import IPUInfeedQueue
 from openipu_tensorflow.ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from openipu_tensorflow.ipu.pipelines.enums import _ALL_DEVICES
+from openipu_tensorflow.ipu.pipelines.enums import _ALL_DEVICES, PipelineSchedule
 from openipu_tensorflow.ipu.pipelines.optimizer_output import OptimizerFunctionOutput
 from openipu_tensorflow.ipu.pipelines.options import PipelineOptions, build_options
-from openipu_tensorflow.ipu.scopes import ipu_shard
-from openipu_tensorflow.ipu.gradient_accumulation import GradientAccumulationReductionMethod
-
-STAGE_ATTRIBUTE = "_ipu_stage"
+from openipu_tensorflow.ipu.scopes import STAGE_ATTRIBUTE, ipu_shard
 
 
 def pipeline(
@@ -210,5 +208,17 @@ def _finish(level: Level, options: PipelineOptions, accumulate: bool) -> Any:
     for entry in level.enqueues.values():
         entry.accumulates = accumulate
     marker = make_marker("pipeline/done")
-    trace.level.items.append(LoopItem(level, [], [], marker, count=options.count, repeats=options.repeat_count))
+    flat = [entry for place in options.devices for entry in (place if isinstance(place, (list, tuple)) else [place])]
+    overlaps = options.schedule is not PipelineSchedule.Sequential and len(set(flat)) == len(flat)
+    trace.level.items.append(
+        LoopItem(
+            level,
+            [],
+            [],
+            marker,
+            count=options.count,
+            repeats=options.repeat_count,
+            stages=len(options.devices) if overlaps else 0,
+        )
+    )
     return marker

@@ -21,6 +21,7 @@ from openipu.graph.options import (
 )
 from openipu.graph.program import (
     NOTE,
+    OWNERLESS,
     Graph,
     GraphInput,
     GraphOutput,
@@ -40,6 +41,7 @@ from openipu.graph.recurrent import RECURRENT_OPS
 __all__ = [
     "HOST_ONLY",
     "NOTE",
+    "OWNERLESS",
     "RECURRENT_OPS",
     "BranchCall",
     "ClipGroup",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:function" to call then
-    "lightning.pytorch": "lightning_graphcore._arrival:register",
-    "pytorch_lightning": "lightning_graphcore._arrival:register",
+    "lightning.pytorch": "lightning_graphcore._registration.arrival:register",
+    "pytorch_lightning": "lightning_graphcore._registration.arrival:register",
     "paddle": "openipu_paddle.arrival:register",
 }
 SWITCHES = {"paddle": "OPENIPU_PADDLE"}  # extended only where this variable is 1

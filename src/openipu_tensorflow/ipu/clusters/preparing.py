@@ -127,7 +127,9 @@ class _Preparation:
             elif name in self._arguments or op.type == "VarHandleOp":
                 found[name] = 0
             else:
-                before = [tensor.op.name for tensor in op.inputs]
+                enqueue = self._level.enqueues.get(name)
+                tensors = op.inputs if enqueue is None else enqueue.tensors
+                before = [tensor.op.name for tensor in tensors]
                 if _has_effects(op):  # for others, what must come before does not change their values
                     before += [entry.name for entry in op.control_inputs]
                 found[name] = max((found.get(entry, 0) for entry in before), default=0)

@@ -33,7 +33,9 @@ def install_sessions() -> None:
             return plain_run(self, fetches, feed_dict, options, run_metadata)
         feeds = dict(feed_dict or {})
         fed = _list_fed(self.graph, feeds)
-        fetched = [self.graph.as_graph_element(one) for one in stock._FetchMapper.for_fetch(fetches).unique_fetches()]
+        with self.graph.as_default():  # a thread of its own has another one
+            elements = stock._FetchMapper.for_fetch(fetches).unique_fetches()
+        fetched = [self.graph.as_graph_element(one) for one in elements]
         needed = list_needed(self.graph, fetched, fed)
         if not needed:
             return plain_run(self, fetches, feed_dict, options, run_metadata)

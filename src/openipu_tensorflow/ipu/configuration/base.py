@@ -75,13 +75,13 @@ class ConfigBase:
         return UnknownOptionError(f"{name!r} is not a valid attribute of this config.{self._suggest(name)}")
 
     def _suggest(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.__dict__["_attr_metadata"], n=1)
-        if near:
-            return f" Did you mean '{self._get_full_name(near[0])}'?"
         root = self.__dict__["_root"]
         elsewhere: dict[str, str] = {}
         for metadata in root._walk_metadata():
             elsewhere.setdefault(metadata.name.rpartition(".")[2], metadata.name)
+        near = difflib.get_close_matches(name, self.__dict__["_attr_metadata"], n=1)
+        if near and not (self is root and name in elsewhere):
+            return f" Did you mean '{self._get_full_name(near[0])}'?"
         near = difflib.get_close_matches(name, elsewhere, n=1, cutoff=0.85)
         return f" Did you mean '{elsewhere[near[0]]}'?" if near else ""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import getitem
+from typing import Any
 
 import torch
 from torch import fx
@@ -123,7 +124,7 @@ class DirectConvolution:
         offsets = torch.zeros(results)
         if bias is not None:
             offsets[: len(weight)] = bias
-        return filled.unflatten(0, (-1, block)).transpose(1, 2).contiguous(), offsets
+        return filled.view(-1, block, filled.shape[1]).transpose(1, 2).contiguous(), offsets
 
 
 def list_geometries(draft: Draft) -> tuple[Geometry, ...]:
@@ -186,13 +187,13 @@ def _pools_pairs(node: fx.Node) -> bool:
     """The largest of 2 x 2 pixels that do not overlap, and nothing over the edge."""
     if node.target is not aten.max_pool2d_with_indices.default or node.kwargs:
         return False
-    _, kernel, *rest = node.args
-    stride, pads, dilation, rounds_up = (*rest, *([], [0], [1], False)[len(rest) :])
+    arguments: list[Any] = [*node.args[1:], *([], [0], [1], False)[len(node.args) - 2 :]]
+    kernel, stride, pads, dilation, rounds_up = arguments
     twos = ([2], [2, 2])
     return (
-        list(kernel) in twos  # type: ignore[call-overload]
-        and (not stride or list(stride) in twos)  # type: ignore[call-overload]
-        and not any(pads)  # type: ignore[arg-type]
-        and set(dilation) == {1}  # type: ignore[arg-type]
+        list(kernel) in twos
+        and (not stride or list(stride) in twos)
+        and not any(pads)
+        and set(dilation) == {1}
         and not rounds_up
     )

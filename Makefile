@@ -8,6 +8,8 @@ DEMO_READY := $(VENV)/.ready-demo
 DOCS_READY := $(VENV)/.ready-docs
 PADDLE := .venv-paddle
 PADDLE_READY := $(PADDLE)/.ready
+TF := .venv-tf
+TF_READY := $(TF)/.ready
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
@@ -40,9 +42,10 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
-test: $(READY) $(PADDLE_READY) lint ## lint, types, layers and all tests
+test: $(READY) $(PADDLE_READY) $(TF_READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle
+	OMP_NUM_THREADS=1 $(TF)/bin/python -m pytest tests/tensorflow
 
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
 	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -110,7 +113,7 @@ conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Po
 	$(BIN)/python tests/conformance/run_poplar_cpp.py
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) $(PADDLE) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) $(PADDLE) $(TF) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
 	find src tests examples bench fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
@@ -129,6 +132,12 @@ $(PADDLE_READY): $(READY) constraints.txt
 	test -x $(PADDLE)/bin/python || python3 -m venv $(PADDLE)
 	$(PADDLE)/bin/python -m pip --disable-pip-version-check install --quiet $(CONSTRAINTS) paddlepaddle
 	$(PADDLE)/bin/python tools/overlay.py $(VENV)
+	touch $@
+
+$(TF_READY): $(READY) constraints.txt
+	test -x $(TF)/bin/python || python3 -m venv $(TF)
+	$(TF)/bin/python -m pip --disable-pip-version-check install --quiet $(CONSTRAINTS) tensorflow-cpu keras
+	$(TF)/bin/python tools/overlay.py $(VENV)
 	touch $@
 
 $(DOCS_READY): $(READY)

@@ -13,7 +13,7 @@ from typing import Any
 from openipu.errors import PodError
 from openipu.pod import LARGEST_LEASE, Lease, find_pod
 from openipu.session import choose_system
-from popart._devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
+from popart._enumerations.devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
 from popart._exceptions import popart_exception, poplar_exception
 
 INSTALLED_IPUS = 16

@@ -14,13 +14,13 @@ import torch
 from openipu.graph import OptimizerSpec, Program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
+from popart._enumerations.training import MeanReductionStrategy, ReductionType
 from popart._exceptions import OutOfMemoryException, translate_errors
 from popart._options import SessionOptions
 from popart._patterns import Patterns
 from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, check_tracked
 from popart._sessions.model import SessionModule, make_device_info
 from popart._sessions.reporting import ReportingSession
-from popart._training import MeanReductionStrategy, ReductionType
 from popart.optimizers import DeviceOptimizer
 from popart.optimizers.base import Factors
 from popart.tensorinfo import TensorInfo

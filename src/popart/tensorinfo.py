@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from popart._enumerations.tensors import DataType
 from popart._formats import Format, find_format
-from popart._tensors import DataType
 
 
 class TensorInfo:

@@ -17,13 +17,15 @@ from openipu.graph import Program, RunOptions, Tap
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
-from popart._devices import DeviceType
+from popart._enumerations.devices import DeviceType
+from popart._enumerations.sessions import SyntheticDataMode
+from popart._enumerations.tensors import AnchorReturnTypeId
+from popart._enumerations.training import ReductionType
 from popart._exceptions import popart_exception, translate_errors
 from popart._logging import session_log
 from popart._options import SessionOptions, check_training
 from popart._patterns import Patterns
 from popart._prefixes import GRADIENT, UPDATED
-from popart._session import SyntheticDataMode
 from popart._sessions import files
 from popart._sessions.dialect import RANDOM_OPS, adapt
 from popart._sessions.grouping import group_replicas
@@ -37,8 +39,6 @@ from popart._sessions.stepping import put_scalars, run_step, shape_anchor
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
 from popart._stepio import IStepIO, PyWeightsIO
-from popart._tensors import AnchorReturnTypeId
-from popart._training import ReductionType
 from popart.tensorinfo import TensorInfo
 
 DEFAULT_SEED = 1984

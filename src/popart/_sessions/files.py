@@ -19,7 +19,7 @@ from openipu.graph import Program, RunOptions
 from openipu.graph.fingerprint import fingerprint_program
 from openipu.graph.options import HOST_ONLY, describe_options
 from popart._device_manager import DeviceInfo
-from popart._devices import DeviceType
+from popart._enumerations.devices import DeviceType
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
 

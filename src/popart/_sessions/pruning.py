@@ -8,9 +8,9 @@ from __future__ import annotations
 from openipu.translate.onnx.reading import OnnxModel
 from popart._build.contexts import RECOMPUTE
 from popart._dataflow import DataFlow
+from popart._enumerations.sessions import RecomputationType, RecomputeType
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
-from popart._session import RecomputationType, RecomputeType
 
 _AUTOMATIC = (RecomputationType.Standard, RecomputationType.NormOnly)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from openipu.session import Compiled
+from popart._enumerations.sessions import Instrumentation, IrSerializationFormat
 from popart._exceptions import popart_exception
-from popart._session import Instrumentation, IrSerializationFormat
 from popart._sessions import ir_text, reports
 from popart._sessions.base import Session
 from popart._sessions.translation import read_engine

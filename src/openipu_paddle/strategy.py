@@ -115,6 +115,8 @@ def _check_special(name: str, value: Any) -> Any:
         return value
     if not isinstance(value, dict):
         raise OptionError(f"The option {name!r} is a dictionary, not {value!r}.")
+    if name == "custom_op" and (not isinstance(value.get("version", 1), int) or not value.get("paddle_op")):
+        raise OptionError(f"The option 'custom_op' needs a paddle_op, and a whole number as its version: {value!r}.")
     if name in LOCATIONS:
         unknown = [key for key in value if key not in LOCATION_FIELDS]
         if unknown:
@@ -213,7 +215,7 @@ class IpuStrategy:
     def add_custom_op(
         self, paddle_op: str, popart_op: str | None = None, domain: str = "custom.ops", version: int = 1
     ) -> None:
-        """Keep the name of an op of one's own, for scripts that ask for it; a program with such an op is refused."""
+        """What an op of one's own is called outside of Paddle: by PopART, or by `openipu.register_custom_op`."""
         named = paddle_op if popart_op is None else popart_op
         entry = {"paddle_op": paddle_op, "popart_op": named, "domain": domain, "version": version}
         self.set_options({"custom_op": entry})

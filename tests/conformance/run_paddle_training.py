@@ -32,7 +32,6 @@ def main() -> int:
     os.environ["FLAGS_enable_pir_api"] = str(int(options.new_form))  # noqa: SIM112 (Paddle's own spelling)
     os.environ.setdefault("OPENIPU_TIER", "instant")
     import models
-
     import openipu_paddle  # noqa: F401
     import paddle
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from paddle.nn import functional as F  # noqa: N812
 
 import paddle
 from paddle import static
-from paddle.nn import functional as F  # noqa: N812
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "paddle"))
 

@@ -18,7 +18,7 @@ os.environ["FLAGS_enable_pir_api"] = "1"  # noqa: SIM112 (Paddle's own spelling)
 import numpy as np
 from paddle.nn import functional as F  # noqa: N812
 
-import openipu_paddle  # noqa: F401
+import openipu_paddle
 import paddle
 from models import MODELS, OPTIMIZERS, SEED, build, image_feeds, make_strategy, measure_kept, run_steps, word_feeds
 from paddle import static

@@ -170,6 +170,10 @@ class IpuProgram:
             compiled.executable.load_state(state)
         self._loaded = True
 
+    def forget_weights(self) -> None:
+        """What the scope holds is copied to the device again, before the next run."""
+        self._loaded = False
+
     def _read_state(self) -> dict[str, torch.Tensor]:
         optimizer = self.prepared.optimizer
         if optimizer is None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ["FLAGS_enable_pir_api"] = "1"  # noqa: SIM112 (Paddle's own spelling)
+import dynamic_training
 import numpy as np
 from paddle.nn import functional as F  # noqa: N812
 
@@ -101,6 +102,9 @@ def main(folder: Path) -> None:
     results["transformer"] = compare(transformer, words)
     save(folder)
     results["predictor"] = predict(folder)
+    paddle.disable_static()
+    results |= {f"dynamic {name}": dynamic_training.compare(name, folder) for name in dynamic_training.OPTIMIZERS}
+    results["reloaded"] = dynamic_training.reload_while_running()
     print(json.dumps(results))
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dynamic_training
 import numpy as np
 import pytest
 import torch
@@ -39,6 +40,19 @@ def test_thirty_losses_and_all_that_is_kept_equal_those_of_paddle(results, name)
     losses, kept = results[name]
     assert losses < 1e-5
     assert kept <= 1
+
+
+@pytest.mark.parametrize("name", dynamic_training.OPTIMIZERS)
+def test_dynamic_to_static_equals_the_dynamic_mode_also_after_loading(results, name):
+    losses, kept = results[f"dynamic {name}"]
+    assert losses < 1e-5
+    assert kept <= 1
+
+
+def test_what_is_loaded_goes_to_a_program_of_to_static_that_runs(results):
+    first, second, _, again = results["reloaded"]
+    assert second < first
+    assert again == first
 
 
 def test_guards_put_ops_on_their_ipus_and_change_no_result(results):

@@ -57,6 +57,8 @@ class IpuProgram:
                 self.save(dump)
             except OpenIpuError as error:
                 warnings.warn(f"The program is not written to {dump}: {error}", stacklevel=2)
+        if self._skips_runs():
+            self.compiled.executable.compile()  # what a first run would do, so that the cache has all of it
         return self.compiled
 
     def save(self, path: Path) -> None:

@@ -30,9 +30,11 @@ class IpuBackend:
         return cls._instance
 
     def set_scope(self, scope: Any) -> None:
+        """Where the variables of the next program are."""
         self.scope = scope
 
     def set_ipu_strategy(self, strategy: Any) -> None:
+        """The options of the next program."""
         self.strategy = strategy
 
     def weights_to_host(self) -> None:

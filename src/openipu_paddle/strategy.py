@@ -71,15 +71,19 @@ class OptionStore:
         return {**found, "value_s": str(value)} if option.type in ("vector", "map") else found
 
     def get_all_option_names(self) -> list[str]:
+        """The names of all options that can be read."""
         return list(OPTIONS)
 
     def enable_pattern(self, name: str) -> None:
+        """Patterns rewrite PopART's graphs; openipu has none of them."""
         self.patterns[str(name)] = True
 
     def disable_pattern(self, name: str) -> None:
+        """See `enable_pattern`."""
         self.patterns[str(name)] = False
 
     def is_pattern_enabled(self, name: str) -> bool:
+        """Was it enabled? Patterns change nothing here."""
         return self.patterns.get(str(name), False)
 
     def __getitem__(self, name: str) -> Any:
@@ -242,18 +246,22 @@ class IpuStrategy:
 
     @property
     def num_ipus(self) -> int:
+        """IPUs of all replicas together."""
         return int(self.get_option("num_ipus"))
 
     @property
     def is_training(self) -> bool:
+        """Does the program train?"""
         return bool(self.get_option("is_training"))
 
     @property
     def enable_pipelining(self) -> bool:
+        """Do stages work at the same time?"""
         return bool(self.get_option("enable_pipelining"))
 
     @property
     def enable_fp16(self) -> bool:
+        """Does the program compute in half?"""
         return bool(self.get_option("enable_fp16"))
 
     @property

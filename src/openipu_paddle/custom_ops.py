@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import OptionError
-from openipu.translate.paddle.custom import CustomName
+from openipu.translate.paddle import CustomName
 from openipu_paddle.strategy import IpuStrategy
 
 _SDK_HEADER = re.compile(rb'^\s*#\s*include\s*[<"](popart|poplar|poplibs|pop[a-z]+|poprithms)/', re.MULTILINE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from openipu.export import Format, export_program
 from openipu.session import Compiled
 from openipu_paddle.strategy import IpuStrategy
 
@@ -29,5 +28,7 @@ def write_onnx(compiled: Compiled, path: Path) -> Path:
         path = path / f"{compiled.program.name}{_SUFFIX}"
     elif path.suffix != _SUFFIX:
         path = path.with_name(f"{path.name}{_SUFFIX}")
+    from openipu.export import Format, export_program
+
     export_program(compiled, path, to=Format.ONNX, check=False)
     return path

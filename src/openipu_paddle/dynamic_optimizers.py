@@ -11,7 +11,7 @@ from typing import Any
 
 from openipu.errors import TranslationError
 from openipu.graph import OptimizerKind
-from openipu.translate.paddle.optimizers import OptimizerDescription, ParameterGroup, Rate
+from openipu.translate.paddle import OptimizerDescription, ParameterGroup, Rate
 
 Settings = dict[str, Any]
 

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Access, Codelet, Field, Form
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import NO_ESTIMATE, NO_TILE
-from openipu.graph.mapped.views import Ints
+from openipu.graph.mapped import NO_ESTIMATE, NO_TILE, Access, Codelet, ElementType, Field, Form, Ints
 from poplar._errors import index_error, unknown_field
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The one IR and the options it is run with."""
 
 from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall, has_effects
+from openipu.graph.fingerprint import fingerprint_program
 from openipu.graph.optimizer import ClipGroup, OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
     HOST_ONLY,
@@ -75,6 +76,7 @@ __all__ = [
     "TensorRole",
     "Tier",
     "describe_options",
+    "fingerprint_program",
     "has_effects",
     "note_of",
 ]

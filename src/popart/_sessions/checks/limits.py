@@ -14,15 +14,12 @@ import onnx
 import torch
 
 from openipu.capture import is_on_ipu
-from openipu.translate.foreign import ForeignNode
-from openipu.translate.onnx.graphcore.domain import DOMAIN
-from openipu.translate.onnx.table import FAMILIES, GRAPHCORE
-from openipu.translate.rules import Results, Rule, Table, collect
-from openipu.translate.site import Site
+from openipu.translate import ForeignNode, Results, Rule, Site, Table, collect
+from openipu.translate.onnx import DOMAIN, FAMILIES, GRAPHCORE
 from popart._build.contexts import SERIALISE_FACTOR, SERIALISE_MODE
 from popart._exceptions import popart_exception
 from popart._formats import BY_TORCH
-from popart._sessions import recurrent_limits
+from popart._sessions.checks import recurrent
 
 Check = Callable[[Site], None]
 _BROADCAST = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Greater", "Less", "Equal")
@@ -351,8 +348,8 @@ CHECKS: Mapping[tuple[str, str], tuple[Check, ...]] = {
     ("", "Resize"): (_check_resize,),
     (DOMAIN, "ScatterReduce"): (_check_scatter,),
     ("", "BatchNormalization"): (_check_batch_norm,),
-    ("", "RNN"): (recurrent_limits.check_plain,),
-    ("", "LSTM"): (recurrent_limits.check_activations,),
-    ("", "GRU"): (recurrent_limits.check_activations,),
+    ("", "RNN"): (recurrent.check_plain,),
+    ("", "LSTM"): (recurrent.check_activations,),
+    ("", "GRU"): (recurrent.check_activations,),
 }
 POPART_TABLE = PopartTable()

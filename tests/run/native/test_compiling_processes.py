@@ -18,7 +18,7 @@ from openipu.graph import RunOptions, Tier
 from openipu.numerics import Overflow
 from openipu.run.engines import compile_choice
 from openipu.run.native import NativeBuild
-from openipu.run.native.process import Priority, lower_priority, read_priority
+from openipu.run.native.process import Priority, lower_priority
 from openipu.run.native.rounding_kernel import write_job
 from openipu.run.native.spare_thread import give_thread, take_thread_back
 
@@ -126,12 +126,16 @@ def assert_keeps_out_of_the_way(pid, group):
     assert os.getsid(pid) == os.getsid(0), "another session is another scheduling group"
     assert read_autogroup(pid) == read_autogroup("self")
     assert os.getpgid(pid) == group != os.getpgid(0)
-    assert os.sched_getscheduler(pid) == os.SCHED_IDLE
-    assert os.getpriority(os.PRIO_PROCESS, pid) == 19
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    if own + 14 <= 19:
+        assert os.sched_getscheduler(pid) == os.SCHED_BATCH
+        assert os.getpriority(os.PRIO_PROCESS, pid) == own + 14, "4 % of a core beside a thread that never sleeps"
+    else:  # niceness has no room for such a distance
+        assert os.sched_getscheduler(pid) == os.SCHED_IDLE
 
 
-def test_a_compiler_in_the_background_runs_at_idle_priority_in_the_session_of_the_program(build):
-    assert build.process.priority is Priority.IDLE
+def test_a_compiler_in_the_background_runs_far_below_the_program_and_in_its_session(build):
+    assert build.process.priority in (Priority.LOW, Priority.IDLE)
     assert_keeps_out_of_the_way(build.process.pid, build.process.pid)
 
 
@@ -186,7 +190,7 @@ def test_a_compiler_that_is_killed_takes_nothing_with_it_and_is_said_to_have_die
         build.finish()
 
 
-def test_what_a_process_starts_is_as_idle_as_itself():
+def test_what_a_process_starts_is_as_far_down_as_itself():
     starter = "import subprocess, sys; input(); print(subprocess.Popen(['sleep', '600']).pid, flush=True); input()"
     process = subprocess.Popen(
         [sys.executable, "-c", starter], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
@@ -201,17 +205,30 @@ def test_what_a_process_starts_is_as_idle_as_itself():
         process.communicate()
 
 
-def test_priorities_are_read_back_from_the_system():
-    sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        assert read_priority(sleeper.pid) is read_priority(os.getpid()), "it has that of the program"
-        os.setpriority(os.PRIO_PROCESS, sleeper.pid, 19)
-        assert read_priority(sleeper.pid) is Priority.LOW
-        assert lower_priority(sleeper.pid) is Priority.IDLE
-    finally:
-        sleeper.kill()
-        sleeper.communicate()
-    assert lower_priority(sleeper.pid) is Priority.NORMAL, "there is no such process any more"
+PRIORITIES = """
+import os, subprocess, sys
+from openipu.run.native.process import lower_priority, read_priority
+
+os.nice(int(sys.argv[1]))
+sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+print(read_priority(sleeper.pid), lower_priority(sleeper.pid), read_priority(os.getpid()), sep=", ")
+sleeper.communicate()
+print(lower_priority(sleeper.pid))
+"""
+
+
+@pytest.mark.parametrize(
+    ("further", "expected"),
+    [(0, "low priority"), (20, "idle priority")],
+    ids=["below the program", "below a program that is far down itself"],
+)
+def test_priorities_are_read_back_from_the_system(further, expected):
+    if os.getpriority(os.PRIO_PROCESS, 0) > 5:
+        pytest.skip("the tests themselves run far down")
+    found = subprocess.run(
+        [sys.executable, "-c", PRIORITIES, str(further)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert found == [f"normal priority, {expected}, normal priority", "normal priority"]
 
 
 def test_without_priorities_the_program_runs_with_one_thread_fewer_until_nothing_compiles():
@@ -293,7 +310,7 @@ def test_a_run_is_not_compiled_before_it_is_worth_it_and_says_when_it_is(start_t
         tiers.note_run(1.0)
     assert tiers._build is not None
     assert (
-        "Stack is being compiled in the background, at idle priority: its steps have taken 21 s, 1,000.00 ms each"
+        "Stack is being compiled in the background, at low priority: its steps have taken 21 s, 1,000.00 ms each"
         in (caplog.text)
     )
     tiers._build.stop()

@@ -60,6 +60,8 @@ class PackedConvolution:
         self._memory, self._plan, self._shape = memory, convolution, list(shape)
         operators = torch.ops.mkldnn._convolution_pointwise
         self._run, self._run_and_add = operators.default._op, operators.binary._op
+        self._add_in_place = torch.ops.mkldnn._convolution_pointwise_.binary._op
+        self.overwrites = False  # what is added is read by nobody afterwards: the result takes its memory
         self._packed: tuple[torch.Tensor, torch.Tensor | None] | None = None  # until they are asked for
         memory.follow(self)
 
@@ -79,9 +81,11 @@ class PackedConvolution:
             found = self._run(source, weight, bias, *window, plan.activation, [], "")
         else:
             added = other.contiguous(memory_format=_LAST)
-            found = self._run_and_add(
-                source, added, weight, bias, *window, "add", 1.0, _or_nothing(plan.activation), [], ""
-            )
+            behind = ("add", 1.0, _or_nothing(plan.activation), [], "")
+            if self.overwrites:
+                found = self._add_in_place(added, source, weight, bias, *window, *behind)
+            else:
+                found = self._run_and_add(source, added, weight, bias, *window, *behind)
         return found
 
     def _pack(self) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -113,6 +117,7 @@ def pack_convolutions(draft: Draft, memory: DeviceMemory) -> None:
             packed = True
     if packed:
         _keep_order(draft, turned)
+        _add_in_place(draft)
         remove_unread(draft)
 
 
@@ -174,6 +179,27 @@ def _keep_order(draft: Draft, turned: set[fx.Node]) -> None:
                     copies[source] = draft.graph.call_function(_turn_back, (source,))
                 copies[source].meta = dict(source.meta)
             node.replace_input_with(source, copies[source])
+
+
+def _add_in_place(draft: Draft) -> None:
+    """Let a result take the memory of what is added to it, where that was made by one of these convolutions and is read
+    by them alone, here for the last time: it is in the cache, and nothing new has to be brought there."""
+    places = {node: place for place, node in enumerate(draft.graph.nodes)}
+    returned = set(draft.results)
+    for node, place in places.items():
+        kernel = _find_kernel(node)
+        if kernel is None or len(node.args) < 2:
+            continue
+        source, other = node.args
+        if not isinstance(other, fx.Node) or other is source or other in returned or _find_kernel(other) is None:
+            continue
+        kernel.overwrites = all(_find_kernel(user) is not None and places[user] <= place for user in other.users)
+
+
+def _find_kernel(node: fx.Node) -> PackedConvolution | None:
+    """The convolution that a node of this pass runs."""
+    kernel = getattr(node.target, "__self__", None)
+    return kernel if isinstance(kernel, PackedConvolution) else None
 
 
 def _stays_turned(node: fx.Node, turned: set[fx.Node]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import getitem
+from typing import Any
 
 import torch
 from torch import fx
@@ -81,7 +82,7 @@ class PackedConvolution:
             found = self._run(source, weight, bias, *window, plan.activation, [], "")
         else:
             added = other.contiguous(memory_format=_LAST)
-            behind = ("add", 1.0, _or_nothing(plan.activation), [], "")
+            behind: tuple[Any, ...] = ("add", 1.0, _or_nothing(plan.activation), [], "")
             if self.overwrites:
                 found = self._add_in_place(added, source, weight, bias, *window, *behind)
             else:

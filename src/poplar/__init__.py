@@ -25,6 +25,7 @@ from openipu.graph.mapped.elements import (
 from openipu.graph.mapped.elements import ElementType as Type
 from poplar import program
 from poplar._codelets import MultiVertex, Scalar, SupervisorVertex, Vertex
+from poplar._cycles import cycleCount, cycleStamp
 from poplar._errors import (
     application_runtime_error,
     control_program_error,
@@ -58,6 +59,7 @@ from poplar._errors import (
     unknown_field,
     unknown_vertex_type,
 )
+from poplar._estimators import FieldData, VertexIntrospector, VertexPerfEstimate
 from poplar._fields import InOut, Input, Output, Vector, VectorList
 from poplar._graph import Graph, VariableMappingMethod
 from poplar._target import Device, DeviceManager, IPUModel, Target, TargetType
@@ -66,6 +68,7 @@ from poplar._vertices import ComputeSet, FieldRef, VertexRef
 from poplar._views import Interval
 from poplar.execution.engine import Engine, compileGraph
 from poplar.execution.executable import Executable
+from poplar.program import SyncType
 from poplar.execution.streams import (
     DataStream,
     HostCallback,
@@ -104,6 +107,7 @@ __all__ = [
     "Engine",
     "Executable",
     "Field",
+    "FieldData",
     "FieldRef",
     "Form",
     "Graph",
@@ -122,6 +126,7 @@ __all__ = [
     "Scalar",
     "StreamCallback",
     "SupervisorVertex",
+    "SyncType",
     "Target",
     "TargetType",
     "Tensor",
@@ -131,12 +136,16 @@ __all__ = [
     "Vector",
     "VectorList",
     "Vertex",
+    "VertexIntrospector",
+    "VertexPerfEstimate",
     "VertexRef",
     "append",
     "application_runtime_error",
     "compileGraph",
     "concat",
     "control_program_error",
+    "cycleCount",
+    "cycleStamp",
     "file_load_error",
     "graph_connection_error",
     "graph_cycle_error",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from openipu.errors import MappedRunError
 from openipu.graph.mapped.program import StreamKind
 from openipu.graph.mapped.views import View
+from openipu.plan.mapped.planner import price_leaves
 from openipu.plan.types import Plan
 from openipu.report.convert import build_profile
 from openipu.report.write import write_profile
@@ -113,7 +114,11 @@ class Engine:
             )
         self._device = device
         self._loaded = MappedEngine(
-            self._program, self._host, self._executable.compiled.conflicts, watched=self.options.check_written
+            self._program,
+            self._host,
+            self._executable.compiled.conflicts,
+            watched=self.options.check_written,
+            price=lambda: price_leaves(self._program),
         )
 
     def prepare(self, device: Device) -> None:

@@ -15,6 +15,7 @@ import torch
 
 from openipu.errors import ArchiveError
 from openipu.graph.mapped import nodes
+from openipu.graph.mapped.elements import UNSIGNED_INT
 from openipu.graph.mapped.formats import choose_format
 from openipu.graph.mapped.nodes import ProgramNode
 from openipu.graph.mapped.program import Edges, LibraryOp, MappedProgram, Value
@@ -172,6 +173,10 @@ def _check_node(program: MappedProgram, node: ProgramNode, depth: int) -> None:
             _require(0 <= getattr(node, name) < limit)
     if isinstance(node, nodes.CopyNode):
         _require(node.source.elements == node.target.elements and node.source.type is node.target.type)
+    if isinstance(node, nodes.StampNode):
+        _require(all(view.elements == 2 and view.type is UNSIGNED_INT for view in (node.target, node.since or node.target)))
+    if isinstance(node, nodes.ExecuteNode) and node.exit is not None:
+        _require(node.exit.elements == 1)
     for part in _list_parts(node):
         if isinstance(part, View):
             _check_view(program, part)

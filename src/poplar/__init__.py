@@ -68,7 +68,6 @@ from poplar._vertices import ComputeSet, FieldRef, VertexRef
 from poplar._views import Interval
 from poplar.execution.engine import Engine, compileGraph
 from poplar.execution.executable import Executable
-from poplar.program import SyncType
 from poplar.execution.streams import (
     DataStream,
     HostCallback,
@@ -78,6 +77,7 @@ from poplar.execution.streams import (
     ReplicatedStreamMode,
     StreamCallback,
 )
+from poplar.program import SyncType
 
 OptionFlags = dict
 

@@ -100,7 +100,9 @@ class Execute(Program):
             return
         _check_scalar(self.exit, "Execute", "the exit value")
         if self.exit.containsConstant():
-            raise control_program_error(f"Execute: the exit value {self.exit!r} is a constant, which nothing can write.")
+            raise control_program_error(
+                f"Execute: the exit value {self.exit!r} is a constant, which nothing can write."
+            )
         if computeSet.table.library is not None:
             raise control_program_error("Execute: the vertices of a library function have no exit value.")
 

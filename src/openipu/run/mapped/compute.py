@@ -37,7 +37,12 @@ class _Ready:
 
 
 def build_compute_set(
-    program: MappedProgram, compute_set: MappedComputeSet, conflicts: Conflicts, memory: Memory, *, goes_on: bool = False
+    program: MappedProgram,
+    compute_set: MappedComputeSet,
+    conflicts: Conflicts,
+    memory: Memory,
+    *,
+    goes_on: bool = False,
 ) -> Callable[[], bool]:
     """The function that executes a compute set once. With `goes_on` it says whether all vertices returned true."""
     batches = compute_set.batches

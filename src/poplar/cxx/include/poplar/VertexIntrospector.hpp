@@ -48,7 +48,9 @@ public:
     return found;
   }
   // Layouts change nothing here.
-  layout::Vector getProfilerVectorLayout(std::size_t) const { return rank_ == 0 ? layout::Vector::NotAVector : layout::Vector::Span; }
+  layout::Vector getProfilerVectorLayout(std::size_t) const {
+    return rank_ == 0 ? layout::Vector::NotAVector : layout::Vector::Span;
+  }
   layout::VectorList getProfilerVectorListLayout() const {
     return rank_ == 2 ? layout::VectorList::DeltaN : layout::VectorList::NotAVector;
   }

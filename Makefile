@@ -8,6 +8,8 @@ DEMO_READY := $(VENV)/.ready-demo
 DOCS_READY := $(VENV)/.ready-docs
 PADDLE := .venv-paddle
 PADDLE_READY := $(PADDLE)/.ready
+TF := .venv-tf
+TF_READY := $(TF)/.ready
 TORCH := torch==2.13.0
 CONSTRAINTS := -c constraints.txt
 
@@ -20,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
@@ -40,9 +42,15 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
-test: $(READY) $(PADDLE_READY) lint ## lint, types, layers and all tests
+test: $(READY) $(PADDLE_READY) $(TF_READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(MAKE) -j2 --output-sync=target test-paddle test-tensorflow
+
+test-paddle: $(PADDLE_READY) ## the tests beside Paddle, in its environment
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle
+
+test-tensorflow: $(TF_READY) ## the tests beside TensorFlow, in its environment
+	OMP_NUM_THREADS=1 $(TF)/bin/python -m pytest tests/tensorflow
 
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
 	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -110,7 +118,7 @@ conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Po
 	$(BIN)/python tests/conformance/run_poplar_cpp.py
 
 clean: ## remove everything that make has made
-	rm -rf $(VENV) $(PADDLE) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
+	rm -rf $(VENV) $(PADDLE) $(TF) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info
 	find src tests examples bench fuzz -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and setuptools before the project: an isolated build would install both again.
@@ -129,6 +137,12 @@ $(PADDLE_READY): $(READY) constraints.txt
 	test -x $(PADDLE)/bin/python || python3 -m venv $(PADDLE)
 	$(PADDLE)/bin/python -m pip --disable-pip-version-check install --quiet $(CONSTRAINTS) paddlepaddle
 	$(PADDLE)/bin/python tools/overlay.py $(VENV)
+	touch $@
+
+$(TF_READY): $(READY) constraints.txt
+	test -x $(TF)/bin/python || python3 -m venv $(TF)
+	$(TF)/bin/python -m pip --disable-pip-version-check install --quiet $(CONSTRAINTS) tensorflow-cpu keras
+	$(TF)/bin/python tools/overlay.py $(VENV)
 	touch $@
 
 $(DOCS_READY): $(READY)

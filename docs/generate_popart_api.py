@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from generate_api import _escape, _read_first_line, _write_signature
 
 import popart
-from popart._enumeration import Enumeration
+from popart._enumerations.base import Enumeration
 from popart._options import EFFECTS
 
 PAGE = Path(__file__).parent / "popart_api.md"

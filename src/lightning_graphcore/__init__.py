@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightning_graphcore._arrival import use_ipu_by_default, watch_imports
+from lightning_graphcore._registration.arrival import use_ipu_by_default, watch_imports
 
 __version__ = "0.1.0"  # of the interface that this package follows
 __all__ = ["IPUAccelerator", "IPUPrecision", "IPUStrategy", "use_ipu_by_default"]
@@ -18,7 +18,7 @@ _CLASSES = ("IPUAccelerator", "IPUPrecision", "IPUStrategy")
 
 def __getattr__(name: str) -> Any:
     if name in _CLASSES:
-        from lightning_graphcore._front_end import find_class
+        from lightning_graphcore._registration.front_end import find_class
 
         return find_class(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

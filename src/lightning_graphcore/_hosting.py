@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from lightning_graphcore._packages import Package
+from lightning_graphcore._registration.packages import Package
 
 
 class HostMixin:

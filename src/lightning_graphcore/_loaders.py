@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 import poptorch
-from lightning_graphcore._packages import Package
+from lightning_graphcore._registration.packages import Package
 from poptorch._logging import logger
 from poptorch.dataloader import _join_batches, count_loaded_micro_batches
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from lightning_graphcore._packages import DESCRIPTION, Package, TwinMeta
+from lightning_graphcore._registration.packages import DESCRIPTION, Package, TwinMeta
 
 _POPTORCH_AVAILABLE = True
 _IPU_AVAILABLE = True
@@ -19,7 +19,7 @@ _IPU_AVAILABLE = True
 
 def __getattr__(name: str) -> Any:
     if name == "IPUAccelerator":
-        from lightning_graphcore._front_end import find_class
+        from lightning_graphcore._registration.front_end import find_class
 
         return find_class(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

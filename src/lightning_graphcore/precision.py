@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from lightning_graphcore._packages import Package, TwinMeta
+from lightning_graphcore._registration.packages import Package, TwinMeta
 from lightning_graphcore.utils import _convert_fp_tensor, _fp_to_half
 
 SUPPORTED = ("32-true", "16-mixed", "16-true")
@@ -22,7 +22,7 @@ _OLD_NAMES = {"32": "32-true", "16": "16-mixed"}  # of Lightning 1, also as numb
 
 def __getattr__(name: str) -> Any:
     if name == "IPUPrecision":
-        from lightning_graphcore._front_end import find_class
+        from lightning_graphcore._registration.front_end import find_class
 
         return find_class(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

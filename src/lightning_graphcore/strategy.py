@@ -11,15 +11,15 @@ from typing import Any
 import torch
 
 import poptorch
-from lightning_graphcore._arrival import is_strict_default
-from lightning_graphcore._checkpointing import CheckpointMixin
 from lightning_graphcore._loaders import convert_loader
-from lightning_graphcore._packages import DESCRIPTION, TwinMeta
-from lightning_graphcore._programs import InferencePrograms, StagePrograms
+from lightning_graphcore._programs.checkpointing import CheckpointMixin
+from lightning_graphcore._programs.stage import InferencePrograms, StagePrograms
+from lightning_graphcore._programs.training import TrainingPrograms
+from lightning_graphcore._registration.arrival import is_strict_default
+from lightning_graphcore._registration.packages import DESCRIPTION, TwinMeta
 from lightning_graphcore._stage_options import OptionsMixin
 from lightning_graphcore._statistics import describe_line, describe_plan, find_plan
-from lightning_graphcore._step_module import StepModule
-from lightning_graphcore._training import TrainingPrograms
+from lightning_graphcore._steps.step_module import StepModule
 from lightning_graphcore.precision import Clipping
 
 _TRANSFER_HOOKS = ("transfer_batch_to_device", "on_after_batch_transfer")
@@ -28,7 +28,7 @@ _INFERENCE_STEPS = {"validate": "validation_step", "test": "test_step", "predict
 
 def __getattr__(name: str) -> Any:
     if name == "IPUStrategy":
-        from lightning_graphcore._front_end import find_class
+        from lightning_graphcore._registration.front_end import find_class
 
         return find_class(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

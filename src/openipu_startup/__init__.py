@@ -1,8 +1,9 @@
 """What openipu adds to every Python process of its environment: one finder, which waits for packages that it extends.
 
 In: the program's imports. Out: once a module of `EXTENSIONS` has been loaded, the function beside it is called with the
-module's name. `openipu.pth`, a line beside the installed packages, calls `install` when an interpreter starts, that of
-a worker process included. So this module imports `sys` alone, and what it adds later never breaks the program's import.
+module's name; a name of `ALIASES`, which no package of others has, is a module of ours. `openipu.pth`, a line beside
+the installed packages, calls `install` when an interpreter starts, that of a worker process included. So this module
+imports `sys` alone, and what it adds later never breaks the program's import.
 
 PYTEST_DONT_REWRITE: it is imported before pytest could, which would warn of that in every test run.
 """
@@ -16,12 +17,20 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:function" to call then
-    "lightning.pytorch": "lightning_graphcore._arrival:register",
-    "pytorch_lightning": "lightning_graphcore._arrival:register",
+    "lightning.pytorch": "lightning_graphcore._registration.arrival:register",
+    "pytorch_lightning": "lightning_graphcore._registration.arrival:register",
     "paddle": "openipu_paddle.arrival:register",
 }
 SWITCHES = {"paddle": "OPENIPU_PADDLE"}  # extended only where this variable is 1
 BEFORE = {"paddle": ("FLAGS_enable_pir_api", "0")}  # a variable that must be set before it is loaded
+ALIASES = {  # names that only the original's packages had, and all below them: which module of ours answers
+    "tensorflow.python.ipu": "openipu_tensorflow.ipu",
+    "tensorflow.compiler.plugin": "openipu_tensorflow.plugin",
+    "tensorflow.keras.ipu": "openipu_tensorflow.keras",
+    "keras.ipu": "openipu_tensorflow.keras",
+    "ipu_tensorflow_addons": "openipu_tensorflow.addons",
+}
+_FIRST = ("tensorflow.", "keras.", "ipu_")  # how each of them begins
 
 
 def install() -> None:
@@ -35,12 +44,54 @@ def is_installed() -> bool:
 
 
 class _Finder:
-    """Finds nothing itself: it asks the others, and has the extension called after what they load."""
+    """Finds nothing but aliases itself: it asks the others, and has the extension called after what they load."""
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
+        if name.startswith(_FIRST):
+            return _find_alias(name)
         return _find_extended(self, name, path, target) if name in EXTENSIONS and _prepare(name) else None
+
+
+class _AliasLoader:
+    """Loads a module of ours under another name: one object, which keeps its own name and spec."""
+
+    def __init__(self, real: str) -> None:
+        self._real = real
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType":
+        import importlib
+
+        module = importlib.import_module(self._real)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: "ModuleType") -> None:
+        module.__spec__ = self._spec  # importing under another name has put that name's spec here
+
+    def get_code(self, name: str) -> object:
+        """For `python -m`."""
+        import importlib.util
+
+        spec = importlib.util.find_spec(self._real)
+        return spec.loader.get_code(self._real)  # type: ignore[union-attr]
+
+
+def _find_alias(name: str) -> "ModuleSpec | None":
+    for alias, ours in ALIASES.items():
+        if name == alias or name.startswith(alias + "."):
+            import importlib.util
+            from importlib.machinery import ModuleSpec
+
+            real = ours + name[len(alias) :]
+            found = importlib.util.find_spec(real)
+            if found is None:
+                return None
+            package = found.submodule_search_locations is not None
+            return ModuleSpec(name, _AliasLoader(real), origin=found.origin, is_package=package)  # type: ignore[arg-type]
+    return None
 
 
 def _prepare(name: str) -> bool:

@@ -9,8 +9,8 @@ import importlib
 import sys
 from typing import Any
 
-from popart._devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
-from popart._session import (
+from popart._enumerations.devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
+from popart._enumerations.sessions import (
     AccumulateOuterFragmentSchedule,
     AutodiffStitchStrategy,
     BatchSerializationBatchSchedule,
@@ -29,7 +29,7 @@ from popart._session import (
     SyntheticDataMode,
     VirtualGraphMode,
 )
-from popart._tensors import (
+from popart._enumerations.tensors import (
     AnchorReturnTypeId,
     CommGroupType,
     DataType,
@@ -42,7 +42,7 @@ from popart._tensors import (
     TileSet,
     VariableRetrievalMode,
 )
-from popart._training import (
+from popart._enumerations.training import (
     AdamMode,
     AdaptiveMode,
     MeanReductionStrategy,

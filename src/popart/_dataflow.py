@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from popart._enumerations.tensors import AnchorReturnTypeId, ExchangeStrategy, TileSet
 from popart._exceptions import popart_exception
-from popart._tensors import AnchorReturnTypeId, ExchangeStrategy, TileSet
 from popart.tensorinfo import TensorInfo
 
 _IDS = {entry.name.upper(): entry for entry in AnchorReturnTypeId}

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from popart._enumerations.tensors import DataType
 from popart._exceptions import popart_exception
-from popart._tensors import DataType
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from popart._build.settings import CommGroup
-from popart._session import (
+from popart._enumerations.sessions import (
     AccumulateOuterFragmentSchedule,
     AutodiffStitchStrategy,
     BatchSerializationBatchSchedule,
@@ -18,7 +18,7 @@ from popart._session import (
     ExecutionPhaseSchedule,
     GradientTensorTrackingMethod,
 )
-from popart._tensors import ReplicatedTensorSharding, TensorStorage, TileSet
+from popart._enumerations.tensors import ReplicatedTensorSharding, TensorStorage, TileSet
 
 
 class _Group:

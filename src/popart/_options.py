@@ -10,6 +10,15 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+from popart._enumerations.sessions import (
+    Instrumentation,
+    MergeVarUpdateType,
+    RecomputationType,
+    SubgraphCopyingStrategy,
+    SyntheticDataMode,
+    VirtualGraphMode,
+)
+from popart._enumerations.training import MeanReductionStrategy, ReductionType
 from popart._exceptions import popart_exception
 from popart._option_groups import (
     AccumulateOuterFragmentSettings,
@@ -21,15 +30,6 @@ from popart._option_groups import (
     ReplicatedCollectivesSettings,
     TensorLocationSettings,
 )
-from popart._session import (
-    Instrumentation,
-    MergeVarUpdateType,
-    RecomputationType,
-    SubgraphCopyingStrategy,
-    SyntheticDataMode,
-    VirtualGraphMode,
-)
-from popart._training import MeanReductionStrategy, ReductionType
 
 ACTS, PLAN, NONE = "acts", "plan", "none"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from popart._enumerations.sessions import PatternsLevel
 from popart._exceptions import popart_exception
-from popart._session import PatternsLevel
 
 _MANDATORY = (
     *(

@@ -21,8 +21,8 @@ from popart._build.opsets import AI_ONNX, AiGraphcoreOpset1, Opset
 from popart._build.settings import InputSettings, VariableSettings
 from popart._build.signatures import DEFAULT_OPSET
 from popart._debug import note
+from popart._enumerations.sessions import RecomputeType
 from popart._exceptions import popart_exception
-from popart._session import RecomputeType
 from popart.tensorinfo import TensorInfo
 
 __all__ = ["AiGraphcoreOpset1", "Builder", "Opset"]

@@ -14,13 +14,15 @@ import torch
 from openipu.graph import OptimizerSpec, Program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
+from popart._enumerations.training import MeanReductionStrategy, ReductionType
 from popart._exceptions import OutOfMemoryException, translate_errors
 from popart._options import SessionOptions
 from popart._patterns import Patterns
 from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, check_tracked
 from popart._sessions.model import SessionModule, make_device_info
+from popart._sessions.randomness import RandomSession
 from popart._sessions.reporting import ReportingSession
-from popart._training import MeanReductionStrategy, ReductionType
+from popart._sessions.weight_copies import WeightsSession
 from popart.optimizers import DeviceOptimizer
 from popart.optimizers.base import Factors
 from popart.tensorinfo import TensorInfo
@@ -28,7 +30,7 @@ from popart.tensorinfo import TensorInfo
 __all__ = ["InferenceSession", "OutOfMemoryException", "TrainingSession"]
 
 
-class InferenceSession(ReportingSession):
+class InferenceSession(ReportingSession, WeightsSession, RandomSession):
     """Runs a model forward."""
 
     def __init__(
@@ -44,7 +46,7 @@ class InferenceSession(ReportingSession):
         super().__init__(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name)
 
 
-class TrainingSession(ReportingSession):
+class TrainingSession(ReportingSession, WeightsSession, RandomSession):
     """Trains a model on a loss with an optimizer."""
 
     _training = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Listing
 from typing import Any
 
-from openipu.graph.mapped.elements import UNSIGNED_INT
+from openipu.graph.mapped import UNSIGNED_INT
 from poplar import program as programs
 from poplar._graph import Graph
 from poplar._tensor import Tensor, concat

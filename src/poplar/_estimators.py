@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openipu.graph.mapped.codelets import Access, Form
-from openipu.graph.mapped.program import NO_ESTIMATE, MappedComputeSet, VertexBatch
+from openipu.graph.mapped import NO_ESTIMATE, Access, Form, MappedComputeSet, VertexBatch
 from poplar._errors import type_error, unknown_field
 from poplar._vertices import Registered
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from openipu.graph.mapped.elements import FLOAT
+from openipu.graph.mapped import FLOAT
 from poplar import Graph, Tensor
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library

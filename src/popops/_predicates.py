@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from openipu.graph.mapped.elements import BOOL
+from openipu.graph.mapped import BOOL
 from poplar import Graph, Tensor
 from poplar._library import Target, call_library
 

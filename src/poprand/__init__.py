@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from openipu.graph.mapped.elements import INT
-from openipu.graph.mapped.formats import choose_format
+from openipu.graph.mapped import INT, choose_format
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, call_kernel

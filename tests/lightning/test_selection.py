@@ -85,7 +85,7 @@ def test_auto_means_ipus_only_when_asked_for(monkeypatch):
     assert isinstance(make().accelerator, IPUAccelerator)
     lightning_graphcore.use_ipu_by_default(False)
     assert isinstance(make().accelerator, CPUAccelerator)
-    lightning_graphcore._arrival._choice.clear()
+    lightning_graphcore._registration.arrival._choice.clear()
 
 
 def test_strategies_and_accelerators_that_do_not_go_together_are_refused():

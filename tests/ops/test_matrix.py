@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from openipu.ops import CostContext, Family, Operand, OpSite, Placement, cost_op
 from openipu.ops.linear import Convolution, cost_convolution, cost_matmul, weight_gradient
-from openipu.ops.matrix import describe_convolution
+from openipu.ops.rules.matrix import describe_convolution
 
 F16, F32 = torch.float16, torch.float32
 Record = Callable[[Callable[[], Any]], list[OpSite]]

@@ -22,7 +22,7 @@ from openipu.ops import (
     has_trait,
     list_ops,
 )
-from openipu.ops.views import VIEWS, cost_view
+from openipu.ops.rules.views import VIEWS, cost_view
 
 F32, F16, I64 = torch.float32, torch.float16, torch.int64
 

@@ -7,7 +7,7 @@ import pytest
 from openipu.errors import PlanError
 from openipu.ops import CostContext
 from openipu.ops.linear import cost_matmul
-from openipu.ops.sparse import DYNAMIC_OVERHEAD, UNEVEN_BLOCKS, cost_sparse_matmul
+from openipu.ops.rules.sparse import DYNAMIC_OVERHEAD, UNEVEN_BLOCKS, cost_sparse_matmul
 
 SIZES = {"rows": 512, "inner": 1024, "columns": 1024, "half": True}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from openipu.capture.record import mixed_precision
-from openipu.ops import TRAITS, Trait, find_rule, find_traits, has_trait, matrix, norm
-from openipu.ops.recurrent import RECURRENT
+from openipu.ops import TRAITS, Trait, find_rule, find_traits, has_trait
+from openipu.ops.rules import matrix, norm
+from openipu.ops.rules.recurrent import RECURRENT
 from openipu.ops.table import MATMUL_AND_CONVOLUTION, SOFTMAX_AND_NORMS
 from openipu.run.folding.rules.products import PRODUCTS as FOLDED_PRODUCTS
 from openipu.run.half.operators import PRODUCTS

@@ -15,7 +15,7 @@ from torch.nn import functional
 from openipu.machine import list_targets
 from openipu.ops import CostContext, Family, Operand, OpSite, cost_op, find_rule, list_ops
 from openipu.ops.phases import total_cycles
-from openipu.ops.views import cost_marker, cost_view
+from openipu.ops.rules.views import cost_marker, cost_view
 
 aten = torch.ops.aten
 Call = Callable[[int], Any]

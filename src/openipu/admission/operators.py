@@ -13,7 +13,7 @@ import torch
 from openipu.errors import ArchiveError
 from openipu.graph.serial.operators import find_operator
 from openipu.ops.lookup import find_rule
-from openipu.ops.views import cost_marker
+from openipu.ops.rules.views import cost_marker
 
 # Rows for the planner's sake, whose kernels trust their callers: PyTorch's own fused updates, which capture replaces.
 _TRUSTING = ("aten::_fused_sgd", "aten::_fused_adam", "aten::_fused_adamw")

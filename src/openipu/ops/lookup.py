@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from openipu.machine import Provenance
-from openipu.ops.control import combine_bodies
 from openipu.ops.cost import CostContext, Family, OpCost, OpSite
 from openipu.ops.kernels import COPY
 from openipu.ops.rule import Rule
+from openipu.ops.rules.control import combine_bodies
 from openipu.ops.spread import spread_operand
 from openipu.ops.steps import Steps, exchange, pass_over
 from openipu.ops.table import TABLE

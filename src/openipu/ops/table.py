@@ -1,7 +1,8 @@
 """The op table: one line an ATen op, with the rule that says what the op costs on an IPU.
 
 In: nothing. Out: `TABLE`, from which `lookup` serves the planner. A rule takes an `OpSite` (one call, with shapes) and
-a `CostContext` (the machine) and returns an `OpCost`. To add an op, add its line. Views have theirs in `views.py`.
+a `CostContext` (the machine) and returns an `OpCost`. To add an op, add its line. Views have theirs in
+`rules/views.py`.
 
 A row without an overload ("aten.add") stands for every overload and for the in-place form ("aten.add_.Tensor").
 An op without a row is costed as bytes moved and marked as a guess: nothing is free by accident.
@@ -12,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from openipu.ops import attention, indexing, layout, losses, matrix, norm, pooling, random, softmax, sorting
-from openipu.ops import elementwise as each
 from openipu.ops import kernels as k
-from openipu.ops import reduction as reduce
-from openipu.ops.elementwise import map_elements
-from openipu.ops.lists import LISTS
-from openipu.ops.losses import loss_of
-from openipu.ops.recurrent import RECURRENT
 from openipu.ops.rule import Rule
-from openipu.ops.views import VIEWS
+from openipu.ops.rules import attention, indexing, layout, losses, matrix, norm, pooling, random, softmax, sorting
+from openipu.ops.rules import elementwise as each
+from openipu.ops.rules import reduction as reduce
+from openipu.ops.rules.elementwise import map_elements
+from openipu.ops.rules.lists import LISTS
+from openipu.ops.rules.losses import loss_of
+from openipu.ops.rules.recurrent import RECURRENT
+from openipu.ops.rules.views import VIEWS
 
 MATMUL_AND_CONVOLUTION: dict[str, Rule] = {
     "aten.mm": matrix.cost_product,

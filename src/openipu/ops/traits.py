@@ -11,7 +11,7 @@ from enum import Flag, auto
 from functools import lru_cache
 from types import MappingProxyType
 
-from openipu.ops.views import VIEWS, cost_view
+from openipu.ops.rules.views import VIEWS, cost_view
 
 
 class Trait(Flag):

@@ -16,7 +16,7 @@ from openipu.machine import Provenance, System
 from openipu.ops.cost import Family
 from openipu.plan.code import measure_code
 from openipu.plan.liveness import TileLiveness, VariableList, list_variables
-from openipu.plan.lower import lower_program
+from openipu.plan.lowering.lower import lower_program
 from openipu.plan.place import place_storages
 from openipu.plan.price import make_context, price_tasks
 from openipu.plan.schedule import Schedule, schedule_steps

@@ -14,7 +14,7 @@ import onnx
 
 from popart._build.graph import BuilderGraph, write_attribute
 from popart._exceptions import popart_exception
-from popart._session import RecomputeType
+from popart._enumerations.sessions import RecomputeType
 
 IPU = "__ipu_number"
 STAGE = "__pipeline_stage"

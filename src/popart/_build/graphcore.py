@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from popart._build.signatures import OpMethod
-from popart._tensors import TensorRemapType
-from popart._training import ReductionType, ScatterReduction
+from popart._enumerations.tensors import TensorRemapType
+from popart._enumerations.training import ReductionType, ScatterReduction
 
 DOMAIN = "ai.graphcore"
 _KINDS = {

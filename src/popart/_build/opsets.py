@@ -19,7 +19,7 @@ from popart._build.graphcore import COUNTED_BY_INPUTS, FIRST_ONLY, METHODS
 from popart._build.signatures import OPSETS, OpMethod, list_methods
 from popart._build.tensor_data import write_values
 from popart._debug import note
-from popart._enumeration import Enumeration
+from popart._enumerations.base import Enumeration
 from popart._exceptions import popart_exception
 from popart._formats import find_format
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from popart._exceptions import popart_exception
-from popart._tensors import CommGroupType, ExchangeStrategy, ReplicatedStreamMode, TileSet, VariableRetrievalMode
+from popart._enumerations.tensors import CommGroupType, ExchangeStrategy, ReplicatedStreamMode, TileSet, VariableRetrievalMode
 
 TILE_SET = "__tile_set"
 EXCHANGE = "__exchange_strategy"

@@ -17,28 +17,30 @@ from openipu.graph import Program, RunOptions, Tap
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._device_manager import DeviceInfo
-from popart._devices import DeviceType
+from popart._enumerations.devices import DeviceType
+from popart._enumerations.sessions import SyntheticDataMode
+from popart._enumerations.tensors import AnchorReturnTypeId
+from popart._enumerations.training import ReductionType
 from popart._exceptions import popart_exception, translate_errors
 from popart._logging import session_log
 from popart._options import SessionOptions, check_training
 from popart._patterns import Patterns
 from popart._prefixes import GRADIENT, UPDATED
-from popart._session import SyntheticDataMode
 from popart._sessions import files
-from popart._sessions.dialect import RANDOM_OPS, adapt
+from popart._sessions.checks.gradients import check_forward, check_gradients
+from popart._sessions.checks.leftovers import check_recomputation, check_something_left
+from popart._sessions.dialect import adapt
 from popart._sessions.grouping import group_replicas
 from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
+from popart._sessions.machine import choose_machine
 from popart._sessions.model import SessionModel, capture, list_inputs, load
-from popart._sessions.pattern_checks import check_forward, check_gradients
 from popart._sessions.placement import check_ipus, check_placement, place_nodes
-from popart._sessions.pruning import check_recomputation, check_something_left
 from popart._sessions.saved_state import part_state
 from popart._sessions.stepping import put_scalars, run_step, shape_anchor
+from popart._sessions.streams import Streams
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
-from popart._stepio import IStepIO, PyWeightsIO
-from popart._tensors import AnchorReturnTypeId
-from popart._training import ReductionType
+from popart._stepio import IStepIO
 from popart.tensorinfo import TensorInfo
 
 DEFAULT_SEED = 1984
@@ -72,6 +74,7 @@ class Session:
         self._engine_loaded = False
         self._from_file = False  # the program was compiled by another session
         self._has_run = False
+        self._streams = Streams()
         chosen = patterns or Patterns()
         chosen._check()
         check_training(self._options, self._training)
@@ -202,6 +205,7 @@ class Session:
             self._compiled = compile_program(
                 self._model.program,
                 options=self._run_options,
+                system=choose_machine(self._device),
                 profile_directory=directory,
                 show_progress=False,
                 front_end=FrontEnd(),
@@ -244,10 +248,6 @@ class Session:
         self._require("saveExecutable")
         files.write(files.choose_path(path), self._identity, self._name)
 
-    def saveVariables(self, path: str) -> None:
-        """Write the weights that the host has, as a model."""
-        self._weights.save(self._source, files.choose_path(path), self._collect_state())
-
     def loadExecutable(self, filename: str) -> None:
         """Use what another session compiled: it must have been the same program."""
         with translate_errors():
@@ -270,50 +270,10 @@ class Session:
         self._engine_loaded = True
         session_log.info("Engine loaded")
 
-    def __openipu_compiled__(self) -> Compiled:
-        """What `openipu.export_program` writes: the program, with weights as the device has them."""
-        compiled = self._require("weightsFromHost")
-        if not self._weights_loaded:
-            self.weightsFromHost()
-        return compiled
-
     def _require(self, what: str) -> Compiled:
         if self._compiled is None:
             raise popart_exception(f"Session::prepareDevice must be called before Session::{what}.")
         return self._compiled
-
-    def weightsFromHost(self) -> None:
-        """Copy weights from the host to the device."""
-        compiled = self._require("weightsFromHost")
-        if not self._engine_loaded:
-            self.loadEngineAndConnectStreams()
-        with translate_errors():
-            self._weights.load_into(compiled.executable)
-        self._weights_loaded = True
-
-    def weightsToHost(self) -> None:
-        """Copy weights from the device to the host."""
-        compiled = self._require("weightsToHost")
-        if self._weights_loaded:
-            with translate_errors():
-                self._weights.read_from(compiled.executable)
-
-    def copyDeviceWeightsToHost(self) -> None:
-        """Copy weights from the device to the host."""
-        self.weightsToHost()
-
-    def readWeights(self, weightsIo: PyWeightsIO) -> None:
-        """Fill arrays with the weights that the host has."""
-        self._weights.give(weightsIo)
-
-    def writeWeights(self, weightsIo: PyWeightsIO) -> None:
-        """Give the host new weights; `weightsFromHost` brings them to the device."""
-        if not self._training and self._options.constantWeights:
-            raise popart_exception(
-                "Cannot call writeWeights when constantWeights is set. Set `constantWeights` to False in the "
-                "`SessionOption`s when initialising the session to enable this behaviour."
-            )
-        self._weights.take(weightsIo)
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Run one step: `run(stepio)`, or `run(programHandle, stepio)`."""
@@ -333,6 +293,7 @@ class Session:
                 "Must call weightsFromHost before run as the model has initializers, and the device has none of them."
             )
         options = self._run_options
+        stepio = self._streams.around(stepio, options.replicas, {one.name for one in self._model.inputs if one.shared})
         sizes = {entry.name: entry.info.nelms() * entry.count_taken(options) for entry in self._model.inputs}
         places = {
             name: int(np.prod(shape_anchor(self._flow, name, options, self.getInfo(name)), dtype=np.int64))
@@ -362,74 +323,6 @@ class Session:
             return {}
         share = 1 / self.replicationFactor
         return {name: share for name in self._model.leaves if name.startswith(GRADIENT)}
-
-    def modelToHost(self, fn: str) -> None:
-        """Write the model with the weights that the device has."""
-        if self._compiled is None:
-            raise popart_exception(
-                "Devicex::prepare() must be called before Devicex::weightsToHost(): call session.prepareDevice() first."
-            )
-        self.weightsToHost()
-        self._weights.save(self._source, Path(fn), self._collect_state())
-
-    def _collect_state(self) -> dict[str, torch.Tensor]:
-        return {}
-
-    def resetHostWeights(
-        self, modelProtoOrFilename: bytes | str, ignoreWeightsInModelWithoutCorrespondingHostWeight: bool = False
-    ) -> None:
-        """Take the host's weights from another model."""
-        if not self._training and self._options.constantWeights:
-            raise popart_exception(
-                "Cannot call resetHostWeights when constantWeights is set. Set `constantWeights` to False in the "
-                "`SessionOption`s when initialising the session to enable this behaviour."
-            )
-        self._weights.reset(
-            modelProtoOrFilename, ignoreWeightsInModelWithoutCorrespondingHostWeight, self._collect_state()
-        )
-
-    def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:
-        """From now on, weights that were saved in one file are written to another."""
-        self._weights.move_file(self._source, fromLocation, toLocation)
-
-    def getRandomSeed(self) -> int:
-        """The seed of the program's random numbers."""
-        return self._seed
-
-    def setRandomSeed(self, seedValue: int) -> None:
-        """Let the program's random numbers begin again from a seed."""
-        if self._compiled is None and any(node.op in RANDOM_OPS for node in self._model.onnx.graph.list_nodes()):
-            raise popart_exception(
-                "Devicex::prepare() must be called before Devicex::setRandomSeedFromHost(uint64_t) is called."
-            )
-        self._seed = int(seedValue)
-        if self._compiled is not None:
-            state = torch.Generator().manual_seed(self._seed).get_state()
-            self._compiled.executable.random_state = state
-
-    def _check_rng(self) -> None:
-        if not (self._options.enableLoadAndOffloadRNGState or self._options._enableRngStateManagement):
-            raise popart_exception(
-                "Trying to get or set the RNG state, but the session option enableLoadAndOffloadRNGState must be True."
-            )
-
-    def getRNGState(self) -> list[int]:
-        """Where the program's random numbers stand."""
-        self._check_rng()
-        if self._options.syntheticDataMode is not SyntheticDataMode.Off:
-            return []  # nothing comes back to the host
-        return self._require("getRNGState").executable.rng_state
-
-    def setRNGState(self, stateValue: list[int]) -> None:
-        """Let the program's random numbers go on from a state."""
-        self._check_rng()
-        if self._options.syntheticDataMode is not SyntheticDataMode.Off:
-            return
-        with translate_errors():
-            self._require("setRNGState").executable.rng_state = list(stateValue)
-
-    def broadcastWeights(self, rootRank: int = 0) -> None:
-        """All processes of a job get the weights of one: they do so before each step."""
 
     def setEngineIsLoaded(self, isLoaded: bool) -> None:
         """Say that the device was loaded by somebody else."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from openipu.graph import GradientTracking, LossScaleControl, Program
 from openipu.run import tracks_gradients
+from popart._enumerations.sessions import GradientTensorTrackingMethod
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
-from popart._session import GradientTensorTrackingMethod
 from popart.optimizers import Optimizer
 
 FINAL_SCALE = "finalLossScale"  # the loss scale of each update, where it is automatic

@@ -18,15 +18,14 @@ from torch.utils import _pytree as pytree
 from openipu.capture import Traced, capture_program
 from openipu.errors import MissingGradientError, TranslationError
 from openipu.graph import OptimizerSpec, OutputKind, Program, RunOptions
-from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
-from openipu.translate.module import ForeignModule, Goal
-from openipu.translate.onnx.reading import OnnxModel, read_model
+from openipu.translate import ForeignGraph, ForeignModule, ForeignNode, Goal, TensorType
+from openipu.translate.onnx import OnnxModel, read_model
 from popart._build.external import take_in
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._exceptions import popart_exception
 from popart._formats import BY_NAME, BY_TORCH
 from popart._prefixes import ACCUMULATOR, GRADIENT, UPDATED
-from popart._sessions.limits import POPART_TABLE
+from popart._sessions.checks.limits import POPART_TABLE
 from popart.tensorinfo import TensorInfo
 
 FOLLOWED = "hidden gradient of "

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openipu.translate.foreign import ForeignNode, Place
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate import ForeignNode, Place
+from openipu.translate.onnx import OnnxModel
 from popart._dataflow import DataFlow
 from popart._device_manager import DeviceInfo
-from popart._devices import DeviceType
+from popart._enumerations.devices import DeviceType
+from popart._enumerations.sessions import VirtualGraphMode
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
-from popart._session import VirtualGraphMode
-from popart._sessions.pipeline_checks import check_forward_program, check_stages
+from popart._sessions.checks.pipelines import check_forward_program, check_stages
 from popart._sessions.translation import count_replicas
 
 

@@ -13,7 +13,7 @@ from openipu.report import build_profile, render_text
 from openipu.report import summarise as summarise_profile
 from openipu.session import Compiled
 from popart._device_manager import DeviceInfo
-from popart._devices import DeviceType
+from popart._enumerations.devices import DeviceType
 from popart._exceptions import popart_exception, poplar_exception
 
 NOT_PREPARED = "Session must have been prepared before a report can be fetched"

@@ -15,11 +15,11 @@ import torch
 from openipu.graph import RunOptions
 from openipu.run import Executable
 from popart._dataflow import DataFlow
-from popart._session import SyntheticDataMode
+from popart._enumerations.sessions import SyntheticDataMode
+from popart._enumerations.tensors import AnchorReturnTypeId
 from popart._sessions.loss_scaling import FINAL_SCALE
 from popart._sessions.model import InputEntry, SessionModel
 from popart._stepio import IStepIO
-from popart._tensors import AnchorReturnTypeId
 from popart.tensorinfo import TensorInfo
 
 Array = np.ndarray[Any, Any]

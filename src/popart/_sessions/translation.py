@@ -14,16 +14,16 @@ from openipu.environment.engine_options import EngineOptions, read_engine_option
 from openipu.errors import OptionError
 from openipu.numerics import Overflow
 from popart._dataflow import DataFlow
-from popart._exceptions import popart_exception, poplar_exception
-from popart._option_groups import TensorLocationSettings
-from popart._options import SessionOptions
-from popart._session import (
+from popart._enumerations.sessions import (
     RecomputationType,
     SyntheticDataMode,
     VirtualGraphMode,
 )
-from popart._tensors import AnchorReturnTypeId, ReplicatedTensorSharding, TensorStorage, TileSet
-from popart._training import MeanReductionStrategy, ReductionType
+from popart._enumerations.tensors import AnchorReturnTypeId, ReplicatedTensorSharding, TensorStorage, TileSet
+from popart._enumerations.training import MeanReductionStrategy, ReductionType
+from popart._exceptions import popart_exception, poplar_exception
+from popart._option_groups import TensorLocationSettings
+from popart._options import SessionOptions
 
 MODES = {
     AnchorReturnTypeId.All: graph.OutputMode.ALL,

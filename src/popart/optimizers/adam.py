@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import torch
 
 from openipu.graph import OptimizerKind
+from popart._enumerations.tensors import DataType
+from popart._enumerations.training import AdamMode, WeightDecayMode
 from popart._exceptions import popart_exception
-from popart._tensors import DataType
-from popart._training import AdamMode, WeightDecayMode
 from popart.optimizers.base import Factors, Field, Optimizer, to_torch
 from popart.optimizers.clipping import ClipNormSettings
 from popart.optimizers.values import OptimizerValueMap

@@ -14,8 +14,8 @@ import torch
 
 from openipu.capture import compute_hyper_parameters, describe_groups
 from openipu.graph import OptimizerGroup, OptimizerKind
+from popart._enumerations.tensors import DataType
 from popart._exceptions import popart_exception
-from popart._tensors import DataType
 from popart.optimizers.clipping import ClipNormSettings, read_settings
 from popart.optimizers.values import OptimizerValue, OptimizerValueMap, check_keys, read_values
 

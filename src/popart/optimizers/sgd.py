@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from openipu.graph import OptimizerKind
+from popart._enumerations.tensors import DataType
+from popart._enumerations.training import SGDAccumulatorAndMomentum
 from popart._exceptions import popart_exception
-from popart._tensors import DataType
-from popart._training import SGDAccumulatorAndMomentum
 from popart.optimizers.base import Factors, Field, Optimizer, to_torch
 from popart.optimizers.clipping import ClipNormSettings
 from popart.optimizers.values import OptimizerValue, OptimizerValueMap

@@ -17,7 +17,7 @@ from openipu.explore.auto.types import Layout, Stage
 from openipu.graph import Phase, Program, RunOptions, Strategy, TensorRole
 from openipu.machine import System
 from openipu.plan import Plan, VariableKind, plan_program
-from openipu.plan.transfers import COPY
+from openipu.plan.lowering.transfers import COPY
 
 SAMPLED_TILES = 64  # memory is compared on so many tiles: enough to see how uneven it lies
 Rows = npt.NDArray[np.float64]  # a row a segment, a column a sampled tile

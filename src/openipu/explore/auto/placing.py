@@ -15,7 +15,7 @@ from torch import fx
 from openipu.explore.auto.segments import Chain
 from openipu.explore.auto.types import Keep, Layout
 from openipu.graph import NOTE, Note, Phase, Program, note_of
-from openipu.plan.recompute import CHECKPOINT
+from openipu.plan.lowering.recompute import CHECKPOINT
 
 BLOCK_NAME = "stage"
 

@@ -29,8 +29,8 @@ from openipu.graph import (
 from openipu.machine import System
 from openipu.ops import Trait, has_trait
 from openipu.plan import Plan, plan_program
+from openipu.plan.lowering.recompute import CHECKPOINT
 from openipu.plan.price import SERIALIZATION
-from openipu.plan.recompute import CHECKPOINT
 
 _ROLES = {
     LeverKind.SHARED_STATE: TensorRole.OPTIMIZER,

@@ -2,10 +2,10 @@
 
 In: the size of a program, the seconds that its steps have taken so far, the user's wish. Out: the seconds of steps
 after which it is compiled. Nobody knows how long a run will be; the best guess is that as much is still to come as
-there has been. Compiling takes its seconds from idle time, and so may take long where steps leave none; a compiled
-step is often a tenth to a third shorter. So a compilation that takes C seconds pays if some more than 2 C are still to
-come: it starts when the steps have taken 2 C, and never before 20 seconds. What was compiled, and which tier was
-quicker, is in the cache for the next run, which asks nothing of this.
+there has been. Compiling gets what steps leave over, or 4 % of a core, and so may take long where they leave nothing;
+a compiled step is often a tenth to a third shorter. So a compilation that takes C seconds pays if some more than 2 C
+are still to come: it starts when the steps have taken 2 C, and never before 20 seconds. What was compiled, and which
+tier was quicker, is in the cache for the next run, which asks nothing of this.
 """
 
 from __future__ import annotations

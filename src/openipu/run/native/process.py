@@ -3,7 +3,8 @@
 In: a job file in a private folder. Out: a `CompilerProcess`. It stays in the program's session: a session of its own
 would be a scheduling group of its own, with half of the machine whatever its priority, and the program's threads would
 wait for each other at every barrier. A process group is enough to stop it together with its compilers. In the
-background it runs at idle priority, which its children inherit: it gets what the program leaves over.
+background it runs at a low priority, which its children inherit: it gets what the program leaves over, and a
+twenty-fifth of a core where that is nothing. At idle priority it would get nothing there, and never end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from openipu.run.native.scratch import Scratch
 _GUARD = Path(__file__).with_name("guard.py")
 _PATIENCE_SECONDS = 1.0  # for a compiler that was asked to end: one that gets no idle time does not even notice
 _DYING_SECONDS = 5.0  # for one that was killed, which takes time on a busy machine, too
-_LEAST_NICENESS = 19
+# Above that of the program: beside a thread that never sleeps, 45 of 1,024 + 45 parts of a core (the kernel's weights).
+_FURTHER_NICENESS = 14
+_MOST_NICENESS = 19
 # What could change generated code, or let it be read from a shared place, is not inherited.
 _DROPPED_PREFIXES = ("TORCHINDUCTOR_", "AOT_INDUCTOR", "AOTINDUCTOR", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE")
 
@@ -31,8 +34,8 @@ _DROPPED_PREFIXES = ("TORCHINDUCTOR_", "AOT_INDUCTOR", "AOTINDUCTOR", "TORCH_COM
 class Priority(StrEnum):
     """How far a process was taken back."""
 
-    IDLE = "idle priority"  # runs where nothing else wants to
-    LOW = "low priority"  # the largest niceness
+    LOW = "low priority"  # a small share of what the program uses, and all that it leaves over
+    IDLE = "idle priority"  # what it leaves over alone
     NORMAL = "normal priority"  # the system allows nothing else
 
 
@@ -54,24 +57,22 @@ def make_environment(scratch: Scratch) -> dict[str, str]:
 
 
 def lower_priority(pid: int) -> Priority:
-    """Let a process, and whatever it starts from now on, run at the lowest priority that the system allows."""
-    if hasattr(os, "sched_setscheduler"):
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
-    if hasattr(os, "setpriority"):
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, pid, _LEAST_NICENESS)
+    """Let a process, and whatever it starts from now on, run far below this one; idle, where this one is far down."""
+    with contextlib.suppress(OSError, AttributeError):
+        niceness = os.getpriority(os.PRIO_PROCESS, 0) + _FURTHER_NICENESS
+        os.setpriority(os.PRIO_PROCESS, pid, min(niceness, _MOST_NICENESS))
+        policy = os.SCHED_BATCH if niceness <= _MOST_NICENESS else os.SCHED_IDLE  # Linux
+        os.sched_setscheduler(pid, policy, os.sched_param(0))
     return read_priority(pid)
 
 
 def read_priority(pid: int) -> Priority:
     """What the system says, not what was asked for."""
     with contextlib.suppress(OSError, AttributeError):
+        if os.getpriority(os.PRIO_PROCESS, pid) >= os.getpriority(os.PRIO_PROCESS, 0) + _FURTHER_NICENESS:
+            return Priority.LOW
         if os.sched_getscheduler(pid) == os.SCHED_IDLE:
             return Priority.IDLE
-    with contextlib.suppress(OSError, AttributeError):
-        if os.getpriority(os.PRIO_PROCESS, pid) >= _LEAST_NICENESS:
-            return Priority.LOW
     return Priority.NORMAL
 
 

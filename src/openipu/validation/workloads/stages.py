@@ -14,7 +14,7 @@ from torch import fx
 
 from openipu.graph import NOTE, InputKind, Phase, Program, note_of
 from openipu.plan import Plan
-from openipu.plan.recompute import CHECKPOINT
+from openipu.plan.lowering.recompute import CHECKPOINT
 
 TABLE_WEIGHT = 1.5
 _CHAIN = "layers"

@@ -14,7 +14,7 @@ from openipu.errors import FiguresError
 from openipu.ops.cost import Family
 from openipu.ops.patterns import count_hops, cross_links
 from openipu.ops.phases import total_cycles
-from openipu.ops.reduction import Reduction, reduce_elements
+from openipu.ops.rules.reduction import Reduction, reduce_elements
 from openipu.ops.spread import Spread
 from openipu.ops.steps import wrap
 from openipu.validation.figures import confidence

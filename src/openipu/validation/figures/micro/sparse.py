@@ -14,7 +14,7 @@ from openipu.errors import FiguresError
 from openipu.ops.cost import CostContext
 from openipu.ops.linear import cost_matmul
 from openipu.ops.phases import total_cycles
-from openipu.ops.sparse import cost_sparse_matmul
+from openipu.ops.rules.sparse import cost_sparse_matmul
 from openipu.validation.figures import confidence
 from openipu.validation.figures.micro.reading import find_bench, read_format, speaks_of
 from openipu.validation.figures.outcome import Outcome, Prediction, Predictor

@@ -1,0 +1,1 @@
+"""The programs of each stage: compiled as calls need them, trained, and kept in checkpoints."""

@@ -1,0 +1,1 @@
+"""`tensorflow.python.ipu`: the names that TensorFlow programs for IPUs import."""

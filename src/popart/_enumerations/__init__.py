@@ -1,0 +1,1 @@
+"""Enumerations of PopART 3.4, with its names and numbers."""

@@ -1,0 +1,318 @@
+"""A compiler in the background gets out of the program's way, and never outlives it."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from openipu.graph import RunOptions, Tier
+from openipu.numerics import Overflow
+from openipu.run.engines import compile_choice
+from openipu.run.native import NativeBuild
+from openipu.run.native.process import Priority, lower_priority
+from openipu.run.native.rounding_kernel import write_job
+from openipu.run.native.spare_thread import give_thread, take_thread_back
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+
+PATIENCE_SECONDS = 900  # a guard against hangs on a busy machine, nothing else
+
+PROGRAM = """
+import os, sys, time
+from openipu.numerics import Overflow
+from openipu.run.native import NativeBuild
+from openipu.run.native.rounding_kernel import write_job
+
+# Whether it is in the background makes no difference to how it ends, but to how soon it has begun.
+build = NativeBuild(write_job(Overflow.NAN), background=False)
+if os.fork() == 0:  # as a data loader does: it inherits every pipe
+    time.sleep(600)
+    os._exit(0)
+print(build.process.pid, flush=True)
+if sys.argv[1] == "wait":
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def build(cache):
+    made = NativeBuild(write_job(Overflow.NAN), background=True)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def start_program(cache):
+    """A program that compiles in the background: itself, and the process that compiles."""
+    started = []
+
+    def start(what):
+        program = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, what], stdout=subprocess.PIPE, text=True, process_group=0
+        )
+        started.append(program)
+        return program, int(program.stdout.readline())
+
+    yield start
+    for program in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)  # its data loader
+        program.wait()
+        program.stdout.close()
+
+
+def list_group(group):
+    """The processes of a group that run, with their names."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+            except OSError:
+                continue
+            state, _, own = rest.split()[:3]
+            if int(own) == group and state != "Z":
+                found[int(entry.name)] = name
+    return found
+
+
+def wait_for(happened, what):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := happened()):
+        assert time.monotonic() < deadline, f"{what} in {PATIENCE_SECONDS} s"
+        time.sleep(0.05)
+    return found
+
+
+def wait_for_compiler(group):
+    """Until g++ has started the compiler proper."""
+    return wait_for(
+        lambda: [pid for pid, name in list_group(group).items() if name == "cc1plus"], "no C++ compiler was started"
+    )[0]
+
+
+def wait_for_end(group):
+    wait_for(lambda: not list_group(group), "the compiler did not end")
+
+
+def list_scratch(cache):
+    return [path.name for path in (cache / "scratch").glob("build-*")]
+
+
+def read_autogroup(pid):
+    """None where the kernel has no such groups, or has put the process into none: the file is empty then."""
+    path = Path(f"/proc/{pid}/autogroup")
+    words = path.read_text().split() if path.exists() else []
+    return words[0] if words else None
+
+
+def assert_keeps_out_of_the_way(pid, group):
+    assert os.getsid(pid) == os.getsid(0), "another session is another scheduling group"
+    assert read_autogroup(pid) == read_autogroup("self")
+    assert os.getpgid(pid) == group != os.getpgid(0)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    if own + 14 <= 19:
+        assert os.sched_getscheduler(pid) == os.SCHED_BATCH
+        assert os.getpriority(os.PRIO_PROCESS, pid) == own + 14, "4 % of a core beside a thread that never sleeps"
+    else:  # niceness has no room for such a distance
+        assert os.sched_getscheduler(pid) == os.SCHED_IDLE
+
+
+def test_a_compiler_in_the_background_runs_far_below_the_program_and_in_its_session(build):
+    assert build.process.priority in (Priority.LOW, Priority.IDLE)
+    assert_keeps_out_of_the_way(build.process.pid, build.process.pid)
+
+
+def test_a_compiler_that_is_waited_for_keeps_the_priority_of_the_program(cache):
+    build = NativeBuild(write_job(Overflow.NAN), background=False)
+    assert os.sched_getscheduler(build.process.pid) == os.sched_getscheduler(0)
+    assert os.getpriority(os.PRIO_PROCESS, build.process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpgid(build.process.pid) == build.process.pid
+    build.stop()
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_compiler_ends_with_what_it_has_started(cache):
+    build = NativeBuild(write_job(Overflow.NAN), background=False)
+    group = build.process.pid
+    wait_for_compiler(group)
+    assert list_scratch(cache)
+    build.stop()
+    wait_for_end(group)
+    assert not list_scratch(cache)
+
+
+@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, "exit"])
+def test_a_compiler_ends_with_its_program_however_that_ends(start_program, cache, way):
+    program, group = start_program("go on" if way == "exit" else "wait")
+    if way != "exit":
+        assert list_group(group)
+        program.send_signal(way)
+    program.wait(timeout=PATIENCE_SECONDS)
+    wait_for_end(group)
+    assert not list_scratch(cache)
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])
+def test_a_program_that_ends_in_the_middle_of_a_compilation_leaves_no_process_and_no_file(start_program, cache, way):
+    program, group = start_program("wait")
+    wait_for_compiler(group)
+    program.send_signal(way)
+    program.wait(timeout=PATIENCE_SECONDS)
+    wait_for_end(group)
+    left = [path for path in cache.rglob("*") if path.is_file() and path.name != ".door"]
+    assert not left, "neither scratch files nor half an entry"
+
+
+def test_a_compiler_that_is_killed_takes_nothing_with_it_and_is_said_to_have_died(build, cache):
+    os.kill(build.process.pid, signal.SIGKILL)
+    wait_for(lambda: build.done, "its death was not noticed")
+    with pytest.raises(Exception, match="died without a word"):
+        build.finish()
+
+
+def test_what_a_process_starts_is_as_far_down_as_itself():
+    starter = "import subprocess, sys; input(); print(subprocess.Popen(['sleep', '600']).pid, flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", starter], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
+    )
+    try:
+        lower_priority(process.pid)
+        process.stdin.write("now\n")
+        process.stdin.flush()
+        assert_keeps_out_of_the_way(int(process.stdout.readline()), process.pid)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+PRIORITIES = """
+import os, subprocess, sys
+from openipu.run.native.process import lower_priority, read_priority
+
+os.nice(int(sys.argv[1]))
+sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+print(read_priority(sleeper.pid), lower_priority(sleeper.pid), read_priority(os.getpid()), sep=", ")
+sleeper.communicate()
+print(lower_priority(sleeper.pid))
+"""
+
+
+@pytest.mark.parametrize(
+    ("further", "expected"),
+    [(0, "low priority"), (20, "idle priority")],
+    ids=["below the program", "below a program that is far down itself"],
+)
+def test_priorities_are_read_back_from_the_system(further, expected):
+    if os.getpriority(os.PRIO_PROCESS, 0) > 5:
+        pytest.skip("the tests themselves run far down")
+    found = subprocess.run(
+        [sys.executable, "-c", PRIORITIES, str(further)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert found == [f"normal priority, {expected}, normal priority", "normal priority"]
+
+
+def test_without_priorities_the_program_runs_with_one_thread_fewer_until_nothing_compiles():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        give_thread()
+        give_thread()
+        assert torch.get_num_threads() == 3
+        take_thread_back()
+        assert torch.get_num_threads() == 3
+        take_thread_back()
+        assert torch.get_num_threads() == 4
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(NativeBuild(write_job(Overflow.NAN), background=True)))
+    thread.start()
+    thread.join()
+    (build,) = made
+    time.sleep(1.0)  # it looks at its parent twice a second
+    assert not build.done
+    build.stop()
+
+
+def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
+    build = NativeBuild(write_job(Overflow.NAN), background=True)
+    child = os.fork()
+    if child == 0:
+        build.stop()  # as at the end of a process, or when the program is forgotten
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not build.done
+    assert list_scratch(cache)
+    build.stop()
+    assert not list_scratch(cache)
+
+
+class Stack(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)))
+
+    def forward(self, x):
+        return nn.functional.mse_loss(self.layers(x), x)
+
+
+def start(start_training, layers):
+    model, leaves = Stack(layers), (torch.ones(2, 4),)
+    options = RunOptions(training=True, tier=Tier.AUTO)
+    return start_training(model, torch.optim.SGD(model.parameters(), lr=0.1), leaves, options).executable
+
+
+def test_a_compilation_waits_until_the_run_has_gone_on_for_twice_as_long_as_compiling_takes(
+    start_training, monkeypatch
+):
+    monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
+    small, large = (start(start_training, layers).program for layers in (1, 60))
+    assert compile_choice.choose_patience(small) == 20.0  # seconds: shorter runs are never worth it
+    assert compile_choice.estimate_seconds(large) > 20.0
+    assert compile_choice.choose_patience(large) == 2 * compile_choice.estimate_seconds(large)
+    monkeypatch.setenv(compile_choice.PATIENCE_VARIABLE, "7")
+    assert compile_choice.choose_patience(large) == 7.0, "who sets it has decided"
+
+
+def test_a_run_is_not_compiled_before_it_is_worth_it_and_says_when_it_is(start_training, monkeypatch, caplog, cache):
+    monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
+    caplog.set_level("INFO", logger="openipu")
+    tiers = start(start_training, 1)._tiers
+    tiers.start()
+    for _ in range(19):
+        tiers.note_run(1.0)
+    assert tiers._build is None
+    assert "compiled" not in caplog.text
+    for _ in range(2):
+        tiers.note_run(1.0)
+    assert tiers._build is not None
+    assert (
+        "Stack is being compiled in the background, at low priority: its steps have taken 21 s, 1,000.00 ms each"
+        in (caplog.text)
+    )
+    tiers._build.stop()
+    tiers.note_run(1.0)
+    assert "stays in the instant tier: compiling it ended after" in caplog.text

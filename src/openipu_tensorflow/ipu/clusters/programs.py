@@ -109,10 +109,10 @@ def _shape(tensor: Any) -> list[int]:
 
 
 def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
-    key = (count_configurations(), how)
+    key = (count_configurations(), around.device.resets, how)
     if key not in part.steps:
         config = around.device.config
-        part.steps = {other: step for other, step in part.steps.items() if other[0] == key[0]}
+        part.steps = {other: step for other, step in part.steps.items() if other[:2] == key[:2]}
         profile = find_profile(config)
         part.steps[key] = compile_step(
             part.graph,

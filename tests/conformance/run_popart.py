@@ -24,6 +24,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
 
+from popart_devices import CPU, read_devices
 from popart_scope import PUBLIC, classify, classify_item
 
 CHECKOUT_VARIABLE = "OPENIPU_POPART_CHECKOUT"
@@ -70,8 +71,10 @@ def run_files(tests: Path, options: argparse.Namespace, left_out: dict[str, str]
     with tempfile.TemporaryDirectory(prefix="popart-suite-") as place:
         copied = Path(place) / "tests"
         shutil.copytree(tests, copied, ignore=shutil.ignore_patterns("*.cpp", "popxl"))
+        devices = read_devices(copied / "integration")
         for file in list_files(copied / "integration", options.files, left_out):
-            one = run_file(file, copied, options)
+            device = devices.get(file.relative_to(copied / "integration").as_posix(), CPU)
+            one = run_file(file, copied, options, device)
             found.update(one)
             counts = Counter(outcome.split(":")[0] for outcome in one.values())
             shown = ", ".join(f"{number} {word}" for word, number in counts.items())
@@ -90,11 +93,12 @@ def list_files(root: Path, wanted: list[str], left_out: dict[str, str]) -> list[
     return files
 
 
-def run_file(file: Path, tests: Path, options: argparse.Namespace) -> dict[str, str]:
+def run_file(file: Path, tests: Path, options: argparse.Namespace, device: str) -> dict[str, str]:
     report = tests / "report.xml"
     report.unlink(missing_ok=True)
     name = file.relative_to(tests / "integration").as_posix()
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENIPU_TIER": os.environ.get("OPENIPU_TIER", "instant")}
+    environment.setdefault("TEST_TARGET", device)
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(HERE), str(tests / "integration"), environment.get("PYTHONPATH", "")]
     )

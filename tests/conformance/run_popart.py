@@ -110,14 +110,15 @@ def run_file(file: Path, tests: Path, options: argparse.Namespace, device: str) 
     name = file.relative_to(tests / "integration").as_posix()
     command = [
         "-p", "popart_shims", "-p", "no:cacheprovider", "-q", "-c", os.devnull,
-        f"--rootdir={tests}", f"--junitxml={report}", "--tb=short", "-W", "ignore", str(file),
+        f"--rootdir={tests}", f"--junitxml={report}", "--tb=short", "-W", "ignore",
+        f"--device-type={device}", str(file),
     ]  # fmt: skip
     if options.expression:
         command += ["-k", options.expression]
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        _run_tests(file, tests / "integration", command, None if options.verbose else output, device)
+        _run_tests(file, tests / "integration", command, None if options.verbose else output)
     code = _wait(child, options.limit)
     if code is None:
         return {f"{name}::whole file": f"timeout: more than {options.limit} s"}
@@ -133,7 +134,7 @@ def run_file(file: Path, tests: Path, options: argparse.Namespace, device: str) 
     return outcomes
 
 
-def _run_tests(file: Path, root: Path, command: list[str], output: Path | None, device: str) -> NoReturn:
+def _run_tests(file: Path, root: Path, command: list[str], output: Path | None) -> NoReturn:
     """The child's part."""
     code = 70
     try:
@@ -144,7 +145,6 @@ def _run_tests(file: Path, root: Path, command: list[str], output: Path | None, 
         os.setpgid(0, 0)
         os.chdir(file.parent)
         os.environ.setdefault("OPENIPU_TIER", "instant")
-        os.environ.setdefault("TEST_TARGET", device)
         folders = [str(HERE), str(root)]
         os.environ["PYTHONPATH"] = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
         sys.path[:0] = ["", *folders]

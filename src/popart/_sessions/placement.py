@@ -93,7 +93,13 @@ def check_placement(
     check_nodes(model, options)
     if options.enablePipelining:
         check_stages(model)
-        _check_pipeline(model, options, flow, training, own)
+        alone = own == 1 and device.type is not DeviceType.Cpu and not options.enableExplicitMainLoops
+        if options.virtualGraphMode is VirtualGraphMode.Off or alone:
+            raise popart_exception(
+                f"Pipelining requires more than 1 IPU (currently {own}) and the 'virtualGraphMode' session option to "
+                f"not be VirtualGraphMode::Off (currently {options.virtualGraphMode.name})."
+            )
+        _check_pipeline(model, options, flow, training)
 
 
 def check_ipus(model: OnnxModel, options: SessionOptions, device: DeviceInfo) -> None:
@@ -114,13 +120,7 @@ def check_ipus(model: OnnxModel, options: SessionOptions, device: DeviceInfo) ->
             )
 
 
-def _check_pipeline(model: OnnxModel, options: SessionOptions, flow: DataFlow, training: bool, own: int) -> None:
-    alone = own == 1 and not options.enableExplicitMainLoops
-    if options.virtualGraphMode is VirtualGraphMode.Off or alone:
-        raise popart_exception(
-            f"Pipelining requires more than 1 IPU (currently {own}) and the 'virtualGraphMode' session option to not "
-            f"be VirtualGraphMode::Off (currently {options.virtualGraphMode.name})."
-        )
+def _check_pipeline(model: OnnxModel, options: SessionOptions, flow: DataFlow, training: bool) -> None:
     stages = {node.place.stage for node in model.graph.nodes if node.place.stage is not None}
     count = (max(stages) + 1) if stages else 1
     least = 2 * (count - 1) + 1 if training else count

@@ -17,13 +17,20 @@ import torch
 from openipu.errors import OptionError, TranslationError
 from openipu.graph import OptimizerSpec
 from openipu.session import Compiled, FrontEnd, compile_model
-from openipu.translate.foreign import ForeignGraph, TensorType
-from openipu.translate.paddle.building import build_graph, find_type
-from openipu.translate.paddle.module import PaddleModule
-from openipu.translate.paddle.optimizers import OptimizerDescription, describe_updates
-from openipu.translate.paddle.program import PaddleProgram
-from openipu.translate.paddle.sharding import check_places, shard_evenly
-from openipu.translate.paddle.slicing import slice_program
+from openipu.translate import ForeignGraph, TensorType
+from openipu.translate.paddle import (
+    OptimizerDescription,
+    PaddleModule,
+    PaddleProgram,
+    build_graph,
+    check_places,
+    describe_updates,
+    find_type,
+    name_custom_ops,
+    shard_evenly,
+    slice_program,
+)
+from openipu_paddle.custom_ops import read_custom_names
 from openipu_paddle.devices import reserve_ipus
 from openipu_paddle.run_options import Shape, build_run_options, read_shape
 from openipu_paddle.scopes import find_tensor, read_variable
@@ -67,7 +74,7 @@ def prepare(
     part = slice_program(program, [*fetches, *given], training=training and loss is None)
     if training and optimizer is None:
         optimizer = describe_updates(part.updates, part.schedules)
-    ops = part.forward
+    ops = name_custom_ops(part.forward, read_custom_names(strategy))
     store = strategy._ipu_strategy
     replicas = read_shape(store).replicas
     ipus = max(store["num_ipus"] // max(replicas, 1), 1)

@@ -4,8 +4,7 @@ In: tensors and vertices that the user places on tiles, and programs over them. 
 name the element, the vertex and the line.
 """
 
-from openipu.graph.mapped.codelets import Access, Batch, Codelet, Field, Form
-from openipu.graph.mapped.elements import (
+from openipu.graph.mapped import (
     BOOL,
     CHAR,
     FLOAT,
@@ -21,10 +20,16 @@ from openipu.graph.mapped.elements import (
     UNSIGNED_LONG,
     UNSIGNED_LONGLONG,
     UNSIGNED_SHORT,
+    Access,
+    Batch,
+    Codelet,
+    Field,
+    Form,
 )
-from openipu.graph.mapped.elements import ElementType as Type
+from openipu.graph.mapped import ElementType as Type
 from poplar import program
 from poplar._codelets import MultiVertex, Scalar, SupervisorVertex, Vertex
+from poplar._cycles import cycleCount, cycleStamp
 from poplar._errors import (
     application_runtime_error,
     control_program_error,
@@ -58,6 +63,7 @@ from poplar._errors import (
     unknown_field,
     unknown_vertex_type,
 )
+from poplar._estimators import FieldData, VertexIntrospector, VertexPerfEstimate
 from poplar._fields import InOut, Input, Output, Vector, VectorList
 from poplar._graph import Graph, VariableMappingMethod
 from poplar._target import Device, DeviceManager, IPUModel, Target, TargetType
@@ -75,6 +81,7 @@ from poplar.execution.streams import (
     ReplicatedStreamMode,
     StreamCallback,
 )
+from poplar.program import SyncType
 
 OptionFlags = dict
 
@@ -104,6 +111,7 @@ __all__ = [
     "Engine",
     "Executable",
     "Field",
+    "FieldData",
     "FieldRef",
     "Form",
     "Graph",
@@ -122,6 +130,7 @@ __all__ = [
     "Scalar",
     "StreamCallback",
     "SupervisorVertex",
+    "SyncType",
     "Target",
     "TargetType",
     "Tensor",
@@ -131,12 +140,16 @@ __all__ = [
     "Vector",
     "VectorList",
     "Vertex",
+    "VertexIntrospector",
+    "VertexPerfEstimate",
     "VertexRef",
     "append",
     "application_runtime_error",
     "compileGraph",
     "concat",
     "control_program_error",
+    "cycleCount",
+    "cycleStamp",
     "file_load_error",
     "graph_connection_error",
     "graph_cycle_error",

@@ -34,7 +34,8 @@ CHAOTIC = "resnet50"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=[name for name in MODELS if name != CHAOTIC])
+    usual = [name for name in MODELS if name != CHAOTIC]
+    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=usual)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rate", type=float, default=1e-3)
     options = parser.parse_args()

@@ -1,6 +1,7 @@
 """Anything -> Program: capture runs the user's forward once and records it, with its gradients and its update."""
 
 from openipu.capture.active import (
+    find_active,
     is_capturing,
     is_capturing_training,
     mark_loss,
@@ -22,7 +23,7 @@ from openipu.capture.constructs.streams import mark_stream
 from openipu.capture.constructs.subgraphs import capture_branches, capture_loop
 from openipu.capture.failures import DynamicShapeError
 from openipu.capture.hosting import is_on_ipu, lift, on_host
-from openipu.capture.lines import register_internal_directory
+from openipu.capture.lines import keep_user_frames, register_internal_directory
 from openipu.capture.model.traced import Traced
 from openipu.capture.model.twins import list_tensors
 from openipu.capture.optimizer.structure import (
@@ -37,6 +38,7 @@ from openipu.capture.optimizer.structure import (
 from openipu.capture.origins import at_origin
 from openipu.capture.program import capture_program, hold_models
 from openipu.capture.record.notes import BlockPlace, Origin
+from openipu.capture.steps import join_step
 
 __all__ = [
     "BlockPlace",
@@ -55,6 +57,7 @@ __all__ = [
     "compute_hyper_parameters",
     "describe_groups",
     "describe_optimizer",
+    "find_active",
     "find_custom_op",
     "find_kind",
     "group_convolutions",
@@ -63,6 +66,8 @@ __all__ = [
     "is_capturing",
     "is_capturing_training",
     "is_on_ipu",
+    "join_step",
+    "keep_user_frames",
     "lift",
     "list_hyper_parameters",
     "list_members",

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from openipu.files.saving import save_bytes
-from openipu.translate.foreign import ForeignGraph, ForeignNode
+from openipu.translate import ForeignGraph, ForeignNode
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
 

@@ -11,21 +11,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openipu.graph.mapped.codelets import Array
-from openipu.graph.mapped.conflicts import Clash, Conflicts, find_conflicts
-from openipu.graph.mapped.nodes import ProgramNode
-from openipu.graph.mapped.program import (
+from openipu.graph.mapped import (
     NO_TILE,
+    Array,
+    Clash,
+    Conflicts,
     MappedComputeSet,
     MappedHostFunction,
     MappedProgram,
     MappedRemoteBuffer,
     MappedStream,
     MappedVariable,
+    ProgramNode,
     TileMap,
+    find_conflicts,
 )
 from poplar import program as programs
 from poplar._errors import graph_connection_error, invalid_tile_mapping
+from poplar._estimators import estimate_vertices
 from poplar._graph import Graph
 from poplar._lines import find_line, list_lines
 from poplar._store import StoredVariable
@@ -56,7 +59,9 @@ def compile_programs(
     lowering.refuse_circles(functions)
     used = lowering.compute_sets
     sets = tuple(
-        build_compute_set(table, registered) if table.number in used else MappedComputeSet(table.name, ())
+        estimate_vertices(build_compute_set(table, registered), registered, shared.estimators, target)
+        if table.number in used
+        else MappedComputeSet(table.name, ())
         for table in shared.tables
     )
     codelets = tuple(one.codelet for one in registered)

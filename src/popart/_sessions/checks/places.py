@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import torch
 
-from openipu.translate.foreign import ForeignGraph, ForeignNode
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate import ForeignGraph, ForeignNode
+from openipu.translate.onnx import OnnxModel
 from popart._build.contexts import EXCLUDED
 from popart._enumerations.sessions import VirtualGraphMode
 from popart._exceptions import popart_exception, poplar_exception

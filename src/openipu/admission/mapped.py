@@ -7,7 +7,7 @@ makes, of operands without data, what the file says it makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,25 +15,27 @@ import torch
 
 from openipu.errors import ArchiveError
 from openipu.graph.mapped import nodes
+from openipu.graph.mapped.elements import UNSIGNED_INT
 from openipu.graph.mapped.formats import choose_format
 from openipu.graph.mapped.nodes import ProgramNode
-from openipu.graph.mapped.program import Edges, LibraryOp, MappedProgram, Value
+from openipu.graph.mapped.program import MAX_POOL_GRADIENT, Edges, LibraryCall, LibraryOp, MappedProgram, Value
 from openipu.graph.mapped.views import View
+from openipu.ops import find_rule
 
 _DEEPEST = 200
 _MOST_TILES, _MOST_REPLICAS = 131_072 * 64, 65_536
 _LARGEST_MEMORY = 64 << 30
 
 
-def check_program(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
-    """Refuse what could not have been written. `is_known` says which operators are."""
+def check_mapped_program(program: MappedProgram) -> None:
+    """Refuse what could not have been written."""
     try:
-        _check(program, is_known)
+        _check(program)
     except (TypeError, AttributeError, IndexError, KeyError, ValueError, RuntimeError, OverflowError) as error:
         raise ArchiveError(f"it is damaged ({error!r})") from error
 
 
-def _check(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
+def _check(program: MappedProgram) -> None:
     _check_size(program)
     for variable in program.variables:
         _require(0 <= variable.start <= variable.start + variable.elements <= program.spaces[variable.type.bytes])
@@ -53,7 +55,7 @@ def _check(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
     for view in (*program.host_reads.values(), *program.host_writes.values()):
         _check_view(program, view)
     for op in program.library_ops:
-        _check_library(program, op, is_known)
+        _check_library(program, op)
     for node in (*program.programs, *program.functions):
         _check_node(program, node, 0)
 
@@ -110,7 +112,7 @@ def _check_edges(program: MappedProgram, edges: Edges, count: int) -> None:
         _check_addresses(edges.starts + (edges.length - 1) * edges.stride, elements)
 
 
-def _check_library(program: MappedProgram, op: LibraryOp, is_known: Callable[[str], bool]) -> None:
+def _check_library(program: MappedProgram, op: LibraryOp) -> None:
     for view in (*op.inputs, *op.outputs):
         _check_view(program, view)
     values: dict[int, Any] = {
@@ -118,12 +120,14 @@ def _check_library(program: MappedProgram, op: LibraryOp, is_known: Callable[[st
         for number, view in enumerate(op.inputs)
     }
     for call in op.calls:
+        if call.kernel == MAX_POOL_GRADIENT:
+            _check_pool(call, values)
         if call.kernel:
             format_ = getattr(torch, call.formats[0])
             values[call.results[0]] = torch.empty(call.shapes[0], dtype=format_, device="meta")
             continue
         namespace, name, overload = call.op.split(".")
-        _require(namespace == "aten" and is_known(call.op))
+        _require(namespace == "aten" and find_rule(call.op) is not None)
         function = getattr(getattr(torch.ops.aten, name), overload)
         with torch.device("meta"):
             made = function(
@@ -136,6 +140,20 @@ def _check_library(program: MappedProgram, op: LibraryOp, is_known: Callable[[st
                 values[number] = tensor
     for number, view in zip(op.returned, op.outputs, strict=True):
         _require(values[number].numel() == view.elements)
+
+
+def _check_pool(call: LibraryCall, values: dict[int, Any]) -> None:
+    """Windows that lie in the input, and one gradient for each of them."""
+    grad, given, kernel, stride, padding, _, _, pooled, scaled = call.args
+    shape = tuple(values[given.number].shape)
+    _require(len(shape) == 4 and isinstance(scaled, bool) and tuple(call.shapes[0]) == shape)
+    _require(call.op == "aten.max_pool2d_with_indices_backward.default")
+    sizes = []
+    for size, window, step, pad in zip(shape[2:], kernel, stride, padding, strict=True):
+        _require(window >= 1 and step >= 1 and 0 <= pad <= window)
+        sizes.append((size + 2 * pad - window) // step + 1)
+    expected = (*shape[:2], *sizes)
+    _require(tuple(values[grad.number].shape) == tuple(values[pooled.number].shape) == expected)
 
 
 def _fill(value: Any, values: dict[int, Any]) -> Any:
@@ -172,6 +190,12 @@ def _check_node(program: MappedProgram, node: ProgramNode, depth: int) -> None:
             _require(0 <= getattr(node, name) < limit)
     if isinstance(node, nodes.CopyNode):
         _require(node.source.elements == node.target.elements and node.source.type is node.target.type)
+    if isinstance(node, nodes.StampNode):
+        _require(
+            all(view.elements == 2 and view.type is UNSIGNED_INT for view in (node.target, node.since or node.target))
+        )
+    if isinstance(node, nodes.ExecuteNode) and node.exit is not None:
+        _require(node.exit.elements == 1)
     for part in _list_parts(node):
         if isinstance(part, View):
             _check_view(program, part)

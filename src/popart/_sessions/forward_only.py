@@ -17,7 +17,7 @@ from popart._options import SessionOptions
 from popart._stepio import IStepIO
 
 if TYPE_CHECKING:
-    from popart._sessions.base import Session
+    from popart._sessions.weight_copies import WeightsSession
 
 HANDLE = "implicitPipeliningFwdOnly"
 
@@ -34,7 +34,7 @@ def check_handle(handle: str, options: SessionOptions) -> None:
 class ForwardOnly:
     """An inference session beside a training session."""
 
-    def __init__(self, session: Session, make: Callable[..., Session]) -> None:
+    def __init__(self, session: WeightsSession, make: Callable[..., WeightsSession]) -> None:
         """`make`: the class of inference sessions."""
         self._training = session
         self._inference = make(
@@ -54,7 +54,7 @@ class ForwardOnly:
         self._inference.run(stepio)
 
 
-def _keep_forward(session: Session) -> DataFlow:
+def _keep_forward(session: WeightsSession) -> DataFlow:
     flow = session._flow
     made = {name for node in session._model.onnx.graph.nodes for name in node.outputs}
     kept = {name: flow.art(name) for name in flow.anchors() if name in made}

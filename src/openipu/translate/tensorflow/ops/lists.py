@@ -96,7 +96,8 @@ def zeros_like(site: Site) -> Results:
 
 @rule("AddN", "AccumulateNV2")
 def add_all(site: Site) -> Results:
-    if not isinstance(site.inputs[0], TensorList):
+    first: Any = site.inputs[0]
+    if not isinstance(first, TensorList):
         total = site.input(0)
         for place in range(1, site.count):
             total = total + site.input(place)

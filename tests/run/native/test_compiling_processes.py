@@ -264,7 +264,7 @@ def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
         build.stop()  # as at the end of a process, or when the program is forgotten
         os._exit(0)
     os.waitpid(child, 0)
-    assert not build.done or build.process.wait() == 0, "it ended with the thread"
+    assert not build.done or build.process.wait() == 0, "it ended with the child"
     assert list_scratch(cache)
     build.stop()
     assert not list_scratch(cache)

@@ -13,9 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from fuzz import pool  # noqa: E402
 from fuzz.cases import Case, make_case  # noqa: E402
 from fuzz.kinds import KINDS  # noqa: E402
+
+from fuzz import pool  # noqa: E402
 
 LIGHT = [kind for kind, row in KINDS.items() if not row.torch]
 HEAVY = [kind for kind, row in KINDS.items() if row.torch]

@@ -38,6 +38,7 @@ from openipu.capture.optimizer.structure import (
 from openipu.capture.origins import at_origin
 from openipu.capture.program import capture_program, hold_models
 from openipu.capture.record.notes import BlockPlace, Origin
+from openipu.capture.steps import join_step
 
 __all__ = [
     "BlockPlace",
@@ -65,6 +66,7 @@ __all__ = [
     "is_capturing",
     "is_capturing_training",
     "is_on_ipu",
+    "join_step",
     "keep_user_frames",
     "lift",
     "list_hyper_parameters",

@@ -22,6 +22,7 @@ from openipu.graph.options import (
 )
 from openipu.graph.program import (
     NOTE,
+    OWNERLESS,
     Graph,
     GraphInput,
     GraphOutput,
@@ -41,6 +42,7 @@ from openipu.graph.recurrent import RECURRENT_OPS
 __all__ = [
     "HOST_ONLY",
     "NOTE",
+    "OWNERLESS",
     "RECURRENT_OPS",
     "BranchCall",
     "ClipGroup",

@@ -119,7 +119,8 @@ class TrainingSession(ReportingSession, WeightsSession, RandomSession):
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Run one training step, `run(stepio)`; or the program that only runs forward, `run(handle, stepio)`."""
-        handle = kwargs.get("programHandle") or next((value for value in args if isinstance(value, str) and value), "")
+        first = args[0] if args and isinstance(args[0], str) else ""  # a text behind the data is a name for messages
+        handle = kwargs.get("programHandle") or first
         stepio = kwargs.get("stepio") or next((value for value in args if isinstance(value, IStepIO)), None)
         if not handle or stepio is None:
             return super().run(*args, **kwargs)

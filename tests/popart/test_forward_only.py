@@ -69,6 +69,7 @@ def test_programs_that_a_session_does_not_have_are_refused():
     for handle in (HANDLE, "other"):
         with pytest.raises(popart.popart_exception, match=f"There is no program '{handle}'"):
             session.run(handle, step)
+    session.run(step, "a name for messages")  # is no program
 
 
 def test_restored_activations_of_a_pipeline_are_the_activations():

@@ -31,6 +31,7 @@ SHORT = "--iters 2 --batches-per-step 2"
 TRAINED = "--batch-size 8 --batches-per-step 100 --epochs 2 --validation-final-epoch"
 NOT_RUN = {  # each with its reason
     f"{FEATURES}/custom_operators/cube_op_example": "a C++ program against the SDK's headers",
+    f"{FEATURES}/sharding: multi_ipu.py --mode eval": "gives only some ops a virtual graph, which PopART refuses",
     f"{FEATURES}/sharding: multi_ipu.py --mode train": "calls popart.SGD(0.01), which takes a dict",
     f"{FEATURES}/custom_operators/leaky_relu_example: test_lrelu.py": "calls make, which needs the SDK's headers",
 }
@@ -95,7 +96,7 @@ PROGRAMS = (
     Program(f"{FEATURES}/recomputing", "recomputing.py --recomputing OFF --show-logs"),
     Program(f"{FEATURES}/recomputing", "-m pytest -q -p no:cacheprovider test_recomputing.py", "2 passed"),
     Program(f"{FEATURES}/sharding", "multi_ipu.py --shards 2 --batch-size 10 --batches-per-step 100", "items/sec"),
-    Program(f"{FEATURES}/sharding", "multi_ipu.py --mode eval --use-generated-data --batches-per-step 9", "items/sec"),
+    Program(f"{FEATURES}/sharding", "multi_ipu.py --mode eval --shards 1 --batches-per-step 9", "items/sec"),
     Program(KERNELS, "conv.py --batches-per-step 2 --steps 1", "items/sec"),
     Program(KERNELS, "conv.py --mode eval --use-generated-data --batches-per-step 2 --steps 1", "items/sec"),
     Program(KERNELS, "conv.py --mode train --use-generated-data --batches-per-step 2 --steps 1", "items/sec"),

@@ -112,7 +112,10 @@ def test_an_op_without_a_rule_is_refused_by_name():
     ],
 )
 def test_wrong_options_of_a_predictor_are_refused(options, words):
-    config = inference.Config()
-    with pytest.raises(OptionError, match=words):
+    def predict():
+        config = inference.Config()
         config.enable_ipu(**options)
         inference.create_predictor(config)
+
+    with pytest.raises(OptionError, match=words):
+        predict()

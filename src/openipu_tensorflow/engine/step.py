@@ -111,9 +111,8 @@ class Step:
         they are a source, which is asked for those of a few micro-batches at a time."""
         if not self._loaded:
             self.load({})
-        streams = not isinstance(feeds, Sequence)
-        if (not streams and len(feeds) != len(self._inputs)) or len(carried) != len(self._carried):
-            given = "a source" if streams else len(feeds)
+        given = len(feeds) if isinstance(feeds, Sequence) else len(self._inputs)
+        if given != len(self._inputs) or len(carried) != len(self._carried):
             raise InputError(
                 f"{self.name} takes {len(self._inputs)} inputs and {len(self._carried)} carried values, and got "
                 f"{given} and {len(carried)}."

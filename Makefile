@@ -22,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
@@ -44,7 +44,12 @@ check: $(READY) lint ## lint, types, layers and the quick tests
 
 test: $(READY) $(PADDLE_READY) $(TF_READY) lint ## lint, types, layers and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(MAKE) -j2 --output-sync=target test-paddle test-tensorflow
+
+test-paddle: $(PADDLE_READY) ## the tests beside Paddle, in its environment
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle
+
+test-tensorflow: $(TF_READY) ## the tests beside TensorFlow, in its environment
 	OMP_NUM_THREADS=1 $(TF)/bin/python -m pytest tests/tensorflow
 
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour

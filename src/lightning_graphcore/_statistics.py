@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from openipu.plan import Plan
-from openipu.report.units import format_bytes_of, format_rate
+from openipu.report import format_bytes_of, format_rate
 
 
 def describe_plan(plan: Plan) -> dict[str, float]:

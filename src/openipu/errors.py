@@ -127,12 +127,11 @@ class FiguresError(OpenIpuError):
     """A file of published figures cannot be read: the user corrects the named line or column."""
 
 
-class MappedProgramError(OpenIpuError):
-    """A program that places its own tensors and vertices breaks a rule of the machine: the message names both lines."""
-
-
 class MappedRunError(OpenIpuError):
-    """Such a program stopped while it ran: a vertex failed, a condition was met, memory was never written."""
+    """A program that places its own tensors and vertices stopped while it ran.
+
+    A vertex failed, a condition was met, or memory was read that was never written.
+    """
 
 
 class InternalError(OpenIpuError):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from openipu.errors import InputError
-from openipu.translate.paddle.program import PaddleProgram
+from openipu.translate.paddle import PaddleProgram
 from openipu_paddle.backend import IpuBackend
 from openipu_paddle.compiling import prepare
 from openipu_paddle.reading import find_name, flatten, is_pir, name_of, read_program

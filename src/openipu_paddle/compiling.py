@@ -17,13 +17,18 @@ import torch
 from openipu.errors import OptionError, TranslationError
 from openipu.graph import OptimizerSpec
 from openipu.session import Compiled, FrontEnd, compile_model
-from openipu.translate.foreign import ForeignGraph, TensorType
-from openipu.translate.paddle.building import build_graph, find_type
-from openipu.translate.paddle.module import PaddleModule
-from openipu.translate.paddle.optimizers import OptimizerDescription, describe_updates
-from openipu.translate.paddle.program import PaddleProgram
-from openipu.translate.paddle.sharding import check_places, shard_evenly
-from openipu.translate.paddle.slicing import slice_program
+from openipu.translate import ForeignGraph, TensorType
+from openipu.translate.paddle import (
+    OptimizerDescription,
+    PaddleModule,
+    PaddleProgram,
+    build_graph,
+    check_places,
+    describe_updates,
+    find_type,
+    shard_evenly,
+    slice_program,
+)
 from openipu_paddle.devices import reserve_ipus
 from openipu_paddle.run_options import Shape, build_run_options, read_shape
 from openipu_paddle.scopes import find_tensor, read_variable

@@ -16,7 +16,7 @@ import torch
 
 from openipu.errors import InputError, TranslationError
 from openipu.graph import OptimizerKind
-from openipu.translate.paddle.optimizers import OptimizerDescription, ParameterGroup, Rate
+from openipu.translate.paddle import OptimizerDescription, ParameterGroup, Rate
 from openipu_paddle.compiling import prepare
 from openipu_paddle.reading import read_program
 from openipu_paddle.running import IpuProgram

@@ -18,15 +18,21 @@ from openipu.files.documents import read_json
 from openipu.files.origin import Origin
 from openipu.graph import RunOptions, Strategy
 from openipu.session import Compiled, FrontEnd, compile_model
-from openipu.translate.paddle.building import build_graph
-from openipu.translate.paddle.halving import halve_ops
-from openipu.translate.paddle.legacy import read_legacy
-from openipu.translate.paddle.loading import PaddleModel, find_shape, open_model, read_model, read_weights
-from openipu.translate.paddle.module import PaddleModule
-from openipu.translate.paddle.parameters import read_parameters
-from openipu.translate.paddle.pir import read_pir
-from openipu.translate.paddle.sharding import shard_evenly
-from openipu.translate.paddle.slicing import slice_program
+from openipu.translate.paddle import (
+    PaddleModel,
+    PaddleModule,
+    build_graph,
+    find_shape,
+    halve_ops,
+    open_model,
+    read_legacy,
+    read_model,
+    read_parameters,
+    read_pir,
+    read_weights,
+    shard_evenly,
+    slice_program,
+)
 from openipu_paddle.devices import reserve_ipus
 from openipu_paddle.scopes import to_numpy, to_torch
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from openipu.translate.paddle.sharding import INDEX, STAGE
+from openipu.translate.paddle import INDEX, STAGE
 
 Tags = Mapping[str, int]
 

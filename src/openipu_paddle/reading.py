@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openipu.errors import InputError
-from openipu.translate.paddle.legacy import read_legacy
-from openipu.translate.paddle.pir import read_pir
-from openipu.translate.paddle.program import PaddleOp, PaddleProgram
+from openipu.translate.paddle import PaddleOp, PaddleProgram, read_legacy, read_pir
 from openipu_paddle.pir_sharding import Tags, read_tags
 
 

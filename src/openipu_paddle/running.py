@@ -17,8 +17,7 @@ import torch
 from openipu.capture import compute_hyper_parameters
 from openipu.errors import InputError
 from openipu.session import Compiled
-from openipu.translate.paddle.module import PaddleModule
-from openipu.translate.paddle.optimizers import OptimizerDescription
+from openipu.translate.paddle import OptimizerDescription, PaddleModule
 from openipu_paddle.compiling import Prepared, compile_prepared, find_shapes, make_spec
 from openipu_paddle.devices import release_ipus
 from openipu_paddle.dumping import dump_program

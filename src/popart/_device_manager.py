@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from openipu.errors import PodError
+from openipu.errors import PodError, TargetError
+from openipu.machine import resolve_system
 from openipu.pod import LARGEST_LEASE, Lease, find_pod
 from openipu.session import choose_system
 from popart._enumerations.devices import DeviceConnectionType, DeviceSelectionCriterion, DeviceType, SyncPattern
@@ -20,7 +22,15 @@ INSTALLED_IPUS = 16
 WORKERS = 6
 _MODEL_OPTIONS = ("numIPUs", "tilesPerIPU", "compileIPUCode", "ipuVersion")
 _OFFLINE_OPTIONS = ("numIPUs", "tilesPerIPU", "compileIPUCode", "ipuVersion", "syncPattern")
-_SYSTEMS = {"ipu1": "IPU-M1000", "ipu2": "", "ipu21": ""}
+_VERSIONS = ("ipu1", "ipu2", "ipu21")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What whoever made a device asked of its IPUs, for the plan; 0 and "" where they did not."""
+
+    tiles: int = 0
+    version: str = ""
 
 
 class DeviceInfo:
@@ -36,8 +46,10 @@ class DeviceInfo:
         first: int | None = None,
         version: str = "ipu2",
         pattern: SyncPattern = SyncPattern.Full,
+        asked: Asked = Asked(),  # noqa: B008 (frozen)
     ) -> None:
         self._kind, self._ipus, self._tiles = kind, ipus, tiles
+        self._asked = asked
         self._connection, self._first, self._version = connection, first, version
         self._pattern = pattern
         self._lease: Lease | None = None
@@ -163,13 +175,18 @@ class DeviceManager:
             deviceInfo.tilesPerIPU,
             connection=DeviceConnectionType.Never,
             version=deviceInfo.ipuVersion,
+            asked=deviceInfo._asked,
         )
 
     def createOfflineIpuFromSystemString(self, system: str, numIpus: int) -> DeviceInfo:
-        """IPUs of a described system to compile for."""
-        return DeviceInfo(
-            DeviceType.OfflineIpu, numIpus, choose_system(None).target.tiles, connection=DeviceConnectionType.Never
-        )
+        """IPUs of a named system to compile for: an architecture, or a name such as "IPU-POD16"."""
+        if system in _VERSIONS:
+            return self.createOfflineIPUDevice({"numIPUs": numIpus, "ipuVersion": system})
+        try:
+            chip = resolve_system(system.lower().removeprefix("ipu-")).target
+        except TargetError as error:
+            raise poplar_exception(f"{error}") from error
+        return self.createOfflineIPUDevice({"numIPUs": numIpus, "ipuVersion": chip.architecture})
 
     def _make(
         self, kind: DeviceType, options: Mapping[str, Any], known: tuple[str, ...], method: str, tiles: int
@@ -178,12 +195,16 @@ class DeviceManager:
             if name not in known:
                 raise popart_exception(f"Invalid option `{name}' passed to {method}. Known are {', '.join(known)}.")
         version = str(options.get("ipuVersion", "ipu2"))
-        if version not in _SYSTEMS:
-            raise popart_exception(f"Unknown ipuVersion {version!r}. Known are {', '.join(_SYSTEMS)}.")
+        if version not in _VERSIONS:
+            raise popart_exception(f"Unknown ipuVersion {version!r}. Known are {', '.join(_VERSIONS)}.")
         ipus = int(options.get("numIPUs", 1))
-        each = int(options.get("tilesPerIPU", tiles)) or choose_system(None).target.tiles
+        wished = int(options.get("tilesPerIPU", 0))
+        if wished < 0:
+            raise popart_exception(f"tilesPerIPU is a number of tiles, not {wished}.")
+        each = wished or (0 if "tilesPerIPU" in options else tiles) or choose_system(None).target.tiles
+        asked = Asked(wished, version if "ipuVersion" in options else "")
         never = DeviceConnectionType.Never if kind is DeviceType.OfflineIpu else DeviceConnectionType.Always
-        return DeviceInfo(kind, ipus, each, version=version, connection=never)
+        return DeviceInfo(kind, ipus, each, version=version, connection=never, asked=asked)
 
     def acquireAvailableDevice(
         self,
@@ -249,7 +270,15 @@ class DeviceManager:
         """The devices with so many IPUs that there are."""
         tiles = tilesPerIPU or choose_system(None).target.tiles
         return [
-            DeviceInfo(deviceType, numIpus, tiles, connection=connectionType, first=first, pattern=pattern)
+            DeviceInfo(
+                deviceType,
+                numIpus,
+                tiles,
+                connection=connectionType,
+                first=first,
+                pattern=pattern,
+                asked=Asked(tilesPerIPU),
+            )
             for first in range(0, self._count() - numIpus + 1, numIpus)
         ]
 
@@ -268,7 +297,10 @@ class DeviceManager:
         if ipus > self._count():
             return None
         each = tiles or choose_system(None).target.tiles
-        device = DeviceInfo(DeviceType.Ipu, ipus, each, connection=connection, first=first, pattern=pattern)
+        asked = Asked(tiles)
+        device = DeviceInfo(
+            DeviceType.Ipu, ipus, each, connection=connection, first=first, pattern=pattern, asked=asked
+        )  # fmt: skip
         if connection is DeviceConnectionType.Always and not device.attach():
             return None
         return device

@@ -13,7 +13,7 @@ import numpy as np
 import onnx.defs
 
 from openipu import __version__ as own_version
-from openipu.translate.onnx.table import TABLE
+from openipu.translate.onnx import TABLE
 from popart._build.graphcore import METHODS
 from popart._enumerations.devices import SyncPattern
 from popart._exceptions import popart_exception

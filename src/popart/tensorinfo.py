@@ -5,7 +5,6 @@ In: a format and a shape, or an array. Out: both, under the names that callers a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,8 +70,3 @@ class TensorInfo:
 
     def __repr__(self) -> str:
         return f"({self._format.name} [{' '.join(map(str, self._shape))}])"
-
-
-def make_info(format_: Format, shape: Sequence[int]) -> TensorInfo:
-    """A TensorInfo from a row of the table of formats."""
-    return TensorInfo(format_.name, shape)

@@ -4,8 +4,7 @@ In: tensors and vertices that the user places on tiles, and programs over them. 
 name the element, the vertex and the line.
 """
 
-from openipu.graph.mapped.codelets import Access, Batch, Codelet, Field, Form
-from openipu.graph.mapped.elements import (
+from openipu.graph.mapped import (
     BOOL,
     CHAR,
     FLOAT,
@@ -21,8 +20,13 @@ from openipu.graph.mapped.elements import (
     UNSIGNED_LONG,
     UNSIGNED_LONGLONG,
     UNSIGNED_SHORT,
+    Access,
+    Batch,
+    Codelet,
+    Field,
+    Form,
 )
-from openipu.graph.mapped.elements import ElementType as Type
+from openipu.graph.mapped import ElementType as Type
 from poplar import program
 from poplar._codelets import MultiVertex, Scalar, SupervisorVertex, Vertex
 from poplar._errors import (

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Access, Array, Batch, Field, Form
+from openipu.graph.mapped import Access, Array, Batch, Field, Form
 from poplar._errors import file_load_error, graph_object_creation_error
 from poplar._fields import read_kind
 

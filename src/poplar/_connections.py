@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openipu.graph.mapped.codelets import Access, Field, Form
-from openipu.graph.mapped.program import NO_ESTIMATE
+from openipu.graph.mapped import NO_ESTIMATE, Access, Field, Form
 from poplar._errors import graph_connection_error, invalid_tile_mapping, type_error, unknown_field
 from poplar._lines import find_line
 from poplar._tensor import Tensor, concat

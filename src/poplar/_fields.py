@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from openipu.graph.mapped.codelets import Access, Form
-from openipu.graph.mapped.elements import BOOL, FLOAT, INT, ElementType
+from openipu.graph.mapped import BOOL, FLOAT, INT, Access, ElementType, Form
 
 _PLAIN: dict[Any, ElementType] = {float: FLOAT, int: INT, bool: BOOL}
 

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from openipu.graph.mapped.codelets import Access, Codelet, Field, Form
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.views import count_row_major
+from openipu.graph.mapped import Access, Codelet, ElementType, Field, Form, count_row_major
 from poplar._codelets import Vertex, list_codelets
 from poplar._connections import connect_field, connect_many, connect_quickly
 from poplar._errors import (

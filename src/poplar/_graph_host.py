@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openipu.graph.mapped.elements import ELEMENT_TYPES, ElementType
-from openipu.graph.mapped.program import LibraryOp, StreamKind
+from openipu.graph.mapped import ELEMENT_TYPES, ElementType, LibraryOp, StreamKind
 from poplar import program as programs
 from poplar._errors import poplar_error, type_error
 from poplar._store import Store

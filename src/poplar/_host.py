@@ -14,9 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from openipu.graph.mapped.codelets import Array
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import MappedProgram, MappedStream, StreamKind
+from openipu.graph.mapped import Array, ElementType, MappedProgram, MappedStream, StreamKind
 from openipu.host.tensor_text import TextStyle, format_tensor
 from poplar._errors import stream_connection_error
 from poplar.execution.streams import FunctionCallback, HostCallback, StreamCallback

@@ -13,9 +13,20 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from openipu.graph.mapped.elements import BOOL, FLOAT, HALF, INT, SHORT, SIGNED_CHAR, UNSIGNED_CHAR, ElementType
-from openipu.graph.mapped.formats import choose_format
-from openipu.graph.mapped.program import LibraryCall, LibraryOp, Value
+from openipu.graph.mapped import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    SHORT,
+    SIGNED_CHAR,
+    UNSIGNED_CHAR,
+    ElementType,
+    LibraryCall,
+    LibraryOp,
+    Value,
+    choose_format,
+)
 from poplar import program as programs
 from poplar._errors import graph_connection_error, poplar_error
 from poplar._graph import Graph

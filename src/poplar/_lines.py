@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from types import CodeType
 
-from openipu.graph.program import SourceLine
+from openipu.graph import SourceLine
 
 _FOLDERS = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) + os.sep

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Array
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import NO_TILE, TileMap
-from openipu.graph.mapped.views import Ints
-from openipu.graph.program import SourceLine
+from openipu.graph import SourceLine
+from openipu.graph.mapped import NO_TILE, Array, ElementType, Ints, TileMap
 from poplar._errors import graph_connection_error
 from poplar._views import Interval, reshape_strides
 

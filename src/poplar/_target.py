@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from openipu.errors import PodError
-from openipu.graph.mapped.elements import ElementType
+from openipu.graph.mapped import ElementType
 from openipu.machine import Provenance, Source, System, list_systems, resolve_system
 from openipu.pod import Lease, Pod, describe_attributes, find_pod, list_ipus
 from openipu.session import choose_system

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.views import Ints, View, count_row_major, spell_out
+from openipu.graph.mapped import ElementType, Ints, View, count_row_major, spell_out
 from poplar._errors import graph_connection_error, index_error, poplar_error, tensor_creation_error, type_error
 from poplar._views import Interval, Shape, lie_apart, reshape_strides
 

@@ -6,17 +6,13 @@ In: vertices and connections, one by one or many at once. Out: batches of vertic
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Access, Codelet, Field, Form
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import NO_ESTIMATE, NO_TILE
-from openipu.graph.mapped.views import Ints
+from openipu.graph.mapped import NO_ESTIMATE, NO_TILE, Access, Codelet, ElementType, Field, Form, Ints
 from poplar._errors import index_error, unknown_field
 
 if TYPE_CHECKING:
@@ -153,8 +149,3 @@ class FieldRef:
 def describe_unknown(registered: Registered, name: str) -> str:
     known = ", ".join(registered.fields) or "none"
     return f"The codelet {registered.codelet.name} has no field {name!r}. Its fields: {known}."
-
-
-def as_rows(tensors: Sequence[Tensor]) -> list[Ints]:
-    """Addresses of each tensor as one row."""
-    return [tensor.addresses().reshape(-1) for tensor in tensors]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from openipu.graph.mapped.views import count_row_major
+from openipu.graph.mapped import count_row_major
 
 Shape = tuple[int, ...]
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence as AbstractSequence
 from dataclasses import dataclass
 from typing import Any
 
-from openipu.graph.mapped.program import StreamKind
+from openipu.graph.mapped import StreamKind
 from poplar._errors import control_program_error, poplar_error, type_error
 from poplar._lines import note_line
 from poplar._tensor import Tensor

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from openipu.graph.mapped.elements import FLOAT
+from openipu.graph.mapped import FLOAT
 from poplar import Graph, Tensor, Type
 from poplar._library import Target, call_library
 from poplar._linear import mapTensorLinearly

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 
-from openipu.graph.mapped.elements import FLOAT
+from openipu.graph.mapped import FLOAT
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from openipu.graph.mapped.elements import BOOL, INT, UNSIGNED_INT
+from openipu.graph.mapped import BOOL, INT, UNSIGNED_INT
 from poplar import Graph, Tensor, Type, type_error
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 
-from openipu.graph.mapped.elements import HALF, UNSIGNED_CHAR
-from openipu.graph.mapped.formats import choose_format
+from openipu.graph.mapped import HALF, UNSIGNED_CHAR, choose_format
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library

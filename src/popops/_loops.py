@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from openipu.graph.mapped.elements import INT
+from openipu.graph.mapped import INT
 from poplar import Graph, Tensor
 from poplar.program import Program, Repeat, Sequence
 from popops._cast import fill

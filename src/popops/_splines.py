@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from openipu.graph.mapped.elements import INT, UNSIGNED_CHAR
+from openipu.graph.mapped import INT, UNSIGNED_CHAR
 from poplar import Graph, Tensor
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library

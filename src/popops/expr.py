@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from openipu.graph.mapped.formats import choose_format
+from openipu.graph.mapped import choose_format
 from poplar import Type
 from popops._arithmetic import BINARY, UNARY
 

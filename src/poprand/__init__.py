@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from openipu.graph.mapped.elements import INT
-from openipu.graph.mapped.formats import choose_format
-from openipu.graph.mapped.program import LibraryCall, LibraryOp, Value
+from openipu.graph.mapped import INT, LibraryCall, LibraryOp, Value, choose_format
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, add_to

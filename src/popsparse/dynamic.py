@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from openipu.graph.mapped.elements import UNSIGNED_INT
+from openipu.graph.mapped import UNSIGNED_INT
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library

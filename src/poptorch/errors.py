@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
-from openipu.capture.lines import keep_user_frames
+from openipu.capture import keep_user_frames
 from openipu.errors import BroadcastError, InternalError, OpenIpuError, PlanError, Term, is_debugging
 
 PYTHON_ERROR = "poptorch_py_error"

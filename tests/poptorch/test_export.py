@@ -11,7 +11,7 @@ import torch
 import poptorch
 from openipu import session
 from openipu.capture import capture_program
-from openipu.graph.archive import Archive, read_archive, write_archive
+from openipu.graph.serial.archive import Archive, read_archive, write_archive
 from openipu.session import cache as session_cache
 from openipu.store import open_store
 

@@ -17,7 +17,7 @@ import torch
 
 import poptorch
 from openipu.files.saving import PART_SUFFIX
-from openipu.graph.archive import Archive, read_archive, write_archive
+from openipu.graph.serial.archive import Archive, read_archive, write_archive
 from openipu.machine import resolve_system
 from openipu.pod import STATE_VARIABLE, find_pod, set_up_pod
 from openipu.pod.description import describe_pod

@@ -16,10 +16,8 @@ from onnx import helper
 from openipu.errors import AbortError, TranslationError
 from openipu.host.beam_search import search_beams
 from openipu.model_files import compile_file, run_file
-from openipu.translate.foreign import ForeignGraph
 from openipu.translate.module import ForeignModule
 from openipu.translate.onnx.graphcore.domain import DOMAIN
-from openipu.translate.onnx.popart_ops import BUILT_ONLY, list_built_only
 from openipu.translate.onnx.reading import read_model
 from openipu.translate.onnx.table import TABLE
 
@@ -471,13 +469,6 @@ def test_reductions_over_replicas_say_what_is_missing() -> None:
 def test_an_assignment_to_what_is_no_variable_is_refused() -> None:
     with pytest.raises(TranslationError, match="assigns to 'x0', which is no initializer"):
         run_op("CopyVarUpdate", X, Y)
-
-
-def test_ops_that_only_a_builder_knows_are_listed_with_their_nodes() -> None:
-    nodes = [helper.make_node("Size", ["x"], ["s"], name="count"), helper.make_node("Identity", ["x"], ["y"])]
-    graph: ForeignGraph = read_model(make_graphcore_model(nodes, {"x": X}, ["y"])).graph
-    assert [node.name for node in list_built_only(graph)] == ["count"]
-    assert {"Add", "Conv", "LSTM", "If", "Loop", "Scan"}.isdisjoint(BUILT_ONLY)
 
 
 @pytest.mark.parametrize("reduction", ["Sum", "Max"])

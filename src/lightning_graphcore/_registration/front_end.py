@@ -84,7 +84,7 @@ def _make_strategy(package: Package, **settings: Any) -> Any:
 
 def _hide_own_lines(package: Package) -> None:
     """Errors and reports name lines of the user, not those of this front end or of Lightning's loops."""
-    from openipu.capture.lines import register_internal_directory
+    from openipu.capture import register_internal_directory
 
     register_internal_directory(os.path.dirname(os.path.abspath(__file__)))
     for folder in ("core", "loops", "plugins", "strategies", "trainer"):

@@ -29,10 +29,6 @@ class Package:
         """A module below the root: `load("strategies.parallel")`."""
         return importlib.import_module(f"{self.root}.{module}")
 
-    def load_fabric(self, module: str) -> ModuleType:
-        fabric = "lightning.fabric" if self.root == ROOTS[0] else "lightning_fabric"
-        return importlib.import_module(f"{fabric}.{module}")
-
     def find(self, path: str) -> Any:
         """A name below the root: `find("strategies.parallel.ParallelStrategy")`."""
         module, _, name = path.rpartition(".")

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from lightning_graphcore._registration.packages import Package
-from openipu.capture.active import find_active
+from openipu.capture import find_active
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ from lightning_graphcore._steps.guards import GuardedNumber, Guards, watch_attri
 from lightning_graphcore._steps.manual import ManualSteps, record_optimizers
 from lightning_graphcore._steps.recording import Recording, record_side_effects
 from lightning_graphcore.utils import _LightningModuleWrapperBase
-from openipu.capture.active import find_active
+from openipu.capture import find_active
 
 
 class SkippedStepError(Exception):

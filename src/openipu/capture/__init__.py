@@ -1,6 +1,7 @@
 """Anything -> Program: capture runs the user's forward once and records it, with its gradients and its update."""
 
 from openipu.capture.active import (
+    find_active,
     is_capturing,
     is_capturing_training,
     mark_loss,
@@ -9,14 +10,20 @@ from openipu.capture.active import (
     set_block,
 )
 from openipu.capture.constructs.calls import call_in_graph
-from openipu.capture.constructs.custom_ops import call_custom_op, find_custom_op, register_custom_op
+from openipu.capture.constructs.custom_ops import (
+    CustomOp,
+    call_custom_op,
+    find_custom_op,
+    infer_custom_op,
+    register_custom_op,
+)
 from openipu.capture.constructs.host_calls import call_host
 from openipu.capture.constructs.scopes import attach_attributes, group_convolutions, pop_name_scope, push_name_scope
 from openipu.capture.constructs.streams import mark_stream
 from openipu.capture.constructs.subgraphs import capture_branches, capture_loop
 from openipu.capture.failures import DynamicShapeError
 from openipu.capture.hosting import is_on_ipu, lift, on_host
-from openipu.capture.lines import register_internal_directory
+from openipu.capture.lines import keep_user_frames, register_internal_directory
 from openipu.capture.model.traced import Traced
 from openipu.capture.model.twins import list_tensors
 from openipu.capture.optimizer.structure import (
@@ -31,9 +38,11 @@ from openipu.capture.optimizer.structure import (
 from openipu.capture.origins import at_origin
 from openipu.capture.program import capture_program, hold_models
 from openipu.capture.record.notes import BlockPlace, Origin
+from openipu.capture.steps import join_step
 
 __all__ = [
     "BlockPlace",
+    "CustomOp",
     "DynamicShapeError",
     "Origin",
     "Traced",
@@ -48,13 +57,17 @@ __all__ = [
     "compute_hyper_parameters",
     "describe_groups",
     "describe_optimizer",
+    "find_active",
     "find_custom_op",
     "find_kind",
     "group_convolutions",
     "hold_models",
+    "infer_custom_op",
     "is_capturing",
     "is_capturing_training",
     "is_on_ipu",
+    "join_step",
+    "keep_user_frames",
     "lift",
     "list_hyper_parameters",
     "list_members",

@@ -20,7 +20,13 @@ Tensors = Sequence[torch.Tensor]
 
 
 def find_writes(function: Callable[..., Any], inputs: Tensors) -> tuple[int, ...]:
-    """The positions of the inputs that `function` writes, given zeros. One that fails on zeros is taken to write none.
+    """The positions of the inputs that `function` writes, given zeros; none of one that fails on zeros."""
+    zeros, _ = try_on_zeros(function, inputs)
+    return tuple(index for index, tensor in enumerate(zeros) if tensor._version)
+
+
+def try_on_zeros(function: Callable[..., Any], inputs: Tensors) -> tuple[list[torch.Tensor], Any]:
+    """Zeros in the shapes of `inputs` after a call of `function` on them, and what it returned, or the error it raised.
 
     Random numbers that it draws are given back.
     """
@@ -35,10 +41,9 @@ def find_writes(function: Callable[..., Any], inputs: Tensors) -> tuple[int, ...
         stack.callback(torch.set_rng_state, torch.get_rng_state())
         zeros = [torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in inputs]
         try:
-            function(*zeros)
-        except Exception:  # the user's function, on values that it was not written for: a run watches it
-            return ()
-        return tuple(index for index, tensor in enumerate(zeros) if tensor._version)
+            return zeros, function(*zeros)
+        except Exception as error:  # the user's function, on values that it was not written for: a run watches it
+            return [torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in inputs], error
 
 
 def own_written(tensors: Tensors, writes: Sequence[int]) -> list[torch.Tensor]:

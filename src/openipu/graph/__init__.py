@@ -1,6 +1,7 @@
 """The one IR and the options it is run with."""
 
 from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall, has_effects
+from openipu.graph.fingerprint import fingerprint_program
 from openipu.graph.optimizer import ClipGroup, OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
     HOST_ONLY,
@@ -21,6 +22,7 @@ from openipu.graph.options import (
 )
 from openipu.graph.program import (
     NOTE,
+    OWNERLESS,
     Graph,
     GraphInput,
     GraphOutput,
@@ -40,6 +42,7 @@ from openipu.graph.recurrent import RECURRENT_OPS
 __all__ = [
     "HOST_ONLY",
     "NOTE",
+    "OWNERLESS",
     "RECURRENT_OPS",
     "BranchCall",
     "ClipGroup",
@@ -75,6 +78,7 @@ __all__ = [
     "TensorRole",
     "Tier",
     "describe_options",
+    "fingerprint_program",
     "has_effects",
     "note_of",
 ]

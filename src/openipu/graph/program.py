@@ -21,6 +21,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 NOTE = "note"  # key of a node's meta
+OWNERLESS = ""  # `StateSlot.parameter` of state that all parameters share: a count of steps, a learning rate
 
 
 class Phase(StrEnum):
@@ -143,7 +144,7 @@ class StateSlot:
     """One tensor of optimizer state, e.g. the momentum of one parameter."""
 
     name: str  # "exp_avg"
-    parameter: str
+    parameter: str  # or OWNERLESS
     shape: tuple[int, ...]
     dtype: torch.dtype
     initial: float = 0.0

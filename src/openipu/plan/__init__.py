@@ -1,5 +1,6 @@
 """Program x System x RunOptions -> Plan: tiles, BSP steps, memory, cycles, fit."""
 
+from openipu.ops import StepKind
 from openipu.plan.planner import PASSES, plan_program
 from openipu.plan.types import (
     Culprit,
@@ -26,6 +27,7 @@ __all__ = [
     "PlannedOp",
     "PlannedStep",
     "StepCode",
+    "StepKind",
     "TileMapping",
     "Timing",
     "Variable",

@@ -21,6 +21,7 @@ from openipu.report.read import read_profile
 from openipu.report.schema import FILE_NAME, SCHEMA_VERSION
 from openipu.report.summary import Summary, summarise
 from openipu.report.text import render_text
+from openipu.report.units import format_bytes_of, format_rate
 from openipu.report.write import write_profile
 
 __all__ = [
@@ -42,6 +43,8 @@ __all__ = [
     "VariableRecord",
     "build_profile",
     "find_insights",
+    "format_bytes_of",
+    "format_rate",
     "read_profile",
     "render_insights",
     "render_text",

@@ -3,3 +3,25 @@
 A reader (`translate/onnx/`, later TensorFlow's and Paddle's) delivers a `ForeignGraph`; a table says what each of its
 ops is in torch; `interpret` runs the one with the other. Capture then sees an ordinary module.
 """
+
+from openipu.translate.foreign import ForeignGraph, ForeignNode, Place, TensorType, Weight
+from openipu.translate.interpret import DEEPEST_BODY
+from openipu.translate.module import ForeignModule, Goal
+from openipu.translate.rules import Results, Rule, Table, collect
+from openipu.translate.site import Site
+
+__all__ = [
+    "DEEPEST_BODY",
+    "ForeignGraph",
+    "ForeignModule",
+    "ForeignNode",
+    "Goal",
+    "Place",
+    "Results",
+    "Rule",
+    "Site",
+    "Table",
+    "TensorType",
+    "Weight",
+    "collect",
+]

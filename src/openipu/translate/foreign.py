@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from openipu.graph import Phase
+
 Dimension = int | str | None  # a size, the name of a size that is not known yet, or neither
 
 
@@ -38,6 +40,7 @@ class ForeignNode:
     scope: str = ""  # "encoder.layer.0"
     place: Place = Place()
     notes: Mapping[str, Any] = field(default_factory=dict)  # for Note.attributes: share of memory, checkpoint …
+    part: Phase = Phase.FORWARD  # of a step, where the graph has its backward pass and its update written out
 
     @property
     def bodies(self) -> list[ForeignGraph]:

@@ -141,7 +141,7 @@ class Interpreter:
         line = SourceLine(self._file, node.number, node.name) if self._file else None
         place = node.place
         stage = place.stage if place.stage is not None else place.phase
-        return Origin(node.scope or node.name, line, place.ipu or 0, stage or 0, node.notes)
+        return Origin(node.scope or node.name, line, place.ipu or 0, stage or 0, node.notes, node.part)
 
 
 def _list_results(results: Results) -> Sequence[torch.Tensor | None]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 
 from openipu.errors import TranslationError
+from openipu.translate.custom import USUAL_DOMAIN, find_registered, make_handler
 
 if TYPE_CHECKING:
     from openipu.translate.foreign import ForeignNode
@@ -57,7 +58,11 @@ class Table:
         return self
 
     def find(self, node: ForeignNode) -> Rule | None:
-        """The rule of a node, or None."""
+        """The rule of a node, or None. What a user has registered comes first."""
+        registered = find_registered(node)
+        if registered is not None:
+            own = make_handler(registered)
+            return Rule(node.op, own, domain=node.domain, folds=False, writes=registered.writes or ())
         found = None
         for entry in self._rules.get((node.domain, node.op), ()):
             if entry.since <= node.version and (entry.until is None or node.version <= entry.until):
@@ -71,12 +76,12 @@ class Table:
             return found
         known = [entry.since for entry in self._rules.get((node.domain, node.op), ())]
         if known:
-            problem = f"{node.op} is not part of operator set {node.version} of {node.domain or 'ai.onnx'}"
+            problem = f"{node.op} is not part of operator set {node.version} of {node.domain or USUAL_DOMAIN}"
         else:
             problem = f"{node.domain + '.' if node.domain else ''}{node.op} is unknown"
         raise TranslationError(
             f"{file or 'The graph'}: {node.title}: {problem}. Register what it computes with "
-            f'openipu.register_custom_op("{node.op}", "{node.domain or "ai.onnx"}", {node.version}, forward=…).'
+            f'openipu.register_custom_op("{node.op}", "{node.domain or USUAL_DOMAIN}", {node.version}, forward=…).'
         )
 
     def list_ops(self) -> list[tuple[str, str]]:

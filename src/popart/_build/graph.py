@@ -18,7 +18,7 @@ import onnx
 import torch
 
 from openipu.errors import OpenIpuError
-from openipu.translate.onnx.reading import read_model
+from openipu.translate.onnx import read_model
 from popart._build.external import find_location
 from popart._build.inference import infer_outputs, shrink
 from popart._build.tensor_data import write_values

@@ -13,11 +13,11 @@ import onnx
 import torch
 
 from openipu.errors import OpenIpuError
-from openipu.translate.foreign import ForeignGraph, ForeignNode
-from openipu.translate.interpret import DEEPEST_BODY
-from openipu.translate.onnx.reading import read_model
-from openipu.translate.onnx.table import TABLE
-from openipu.translate.site import Site
+from openipu.translate import ForeignGraph, ForeignNode
+from openipu.translate import DEEPEST_BODY
+from openipu.translate.onnx import read_model
+from openipu.translate.onnx import TABLE
+from openipu.translate import Site
 
 _MOST_ELEMENTS = 1 << 16  # of a constant that is computed while a graph is built
 Known = Mapping[str, torch.Tensor]

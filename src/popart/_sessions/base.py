@@ -32,10 +32,12 @@ from popart._sessions.checks.leftovers import check_recomputation, check_somethi
 from popart._sessions.dialect import adapt
 from popart._sessions.grouping import group_replicas
 from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
+from popart._sessions.machine import choose_machine
 from popart._sessions.model import SessionModel, capture, list_inputs, load
 from popart._sessions.placement import check_ipus, check_placement, place_nodes
 from popart._sessions.saved_state import part_state
 from popart._sessions.stepping import put_scalars, run_step, shape_anchor
+from popart._sessions.streams import Streams
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
 from popart._stepio import IStepIO
@@ -72,6 +74,7 @@ class Session:
         self._engine_loaded = False
         self._from_file = False  # the program was compiled by another session
         self._has_run = False
+        self._streams = Streams()
         chosen = patterns or Patterns()
         chosen._check()
         check_training(self._options, self._training)
@@ -202,6 +205,7 @@ class Session:
             self._compiled = compile_program(
                 self._model.program,
                 options=self._run_options,
+                system=choose_machine(self._device),
                 profile_directory=directory,
                 show_progress=False,
                 front_end=FrontEnd(),
@@ -289,6 +293,7 @@ class Session:
                 "Must call weightsFromHost before run as the model has initializers, and the device has none of them."
             )
         options = self._run_options
+        stepio = self._streams.around(stepio, options.replicas, {one.name for one in self._model.inputs if one.shared})
         sizes = {entry.name: entry.info.nelms() * entry.count_taken(options) for entry in self._model.inputs}
         places = {
             name: int(np.prod(shape_anchor(self._flow, name, options, self.getInfo(name)), dtype=np.int64))

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from openipu.translate.foreign import ForeignGraph, ForeignNode
-from openipu.translate.onnx.graphcore.layers import STRIDED_CHANNELS
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate import ForeignGraph, ForeignNode
+from openipu.translate.onnx import STRIDED_CHANNELS, OnnxModel
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
 

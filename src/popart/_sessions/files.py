@@ -15,9 +15,7 @@ from openipu.errors import ArchiveError
 from openipu.files.documents import dump_json, read_json
 from openipu.files.origin import Origin
 from openipu.files.saving import save_bytes
-from openipu.graph import Program, RunOptions
-from openipu.graph.fingerprint import fingerprint_program
-from openipu.graph.options import HOST_ONLY, describe_options
+from openipu.graph import HOST_ONLY, Program, RunOptions, describe_options, fingerprint_program
 from popart._device_manager import DeviceInfo
 from popart._enumerations.devices import DeviceType
 from popart._exceptions import popart_exception

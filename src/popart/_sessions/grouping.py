@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from openipu.graph import ReplicaGroups
-from openipu.translate.foreign import Weight
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate import Weight
+from openipu.translate.onnx import OnnxModel
 from popart._build.settings import GROUP_SIZE, GROUP_TYPE, RETRIEVAL, STREAM_MODE, CommGroup, VariableSettings
 from popart._enumerations.tensors import CommGroupType, ReplicatedStreamMode, VariableRetrievalMode
 from popart._exceptions import popart_exception

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from openipu.translate.foreign import ForeignGraph, ForeignNode
+from openipu.translate import ForeignGraph, ForeignNode
 
 
 def serialise(graph: ForeignGraph) -> str:

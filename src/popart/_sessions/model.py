@@ -18,9 +18,8 @@ from torch.utils import _pytree as pytree
 from openipu.capture import Traced, capture_program
 from openipu.errors import MissingGradientError, TranslationError
 from openipu.graph import OptimizerSpec, OutputKind, Program, RunOptions
-from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
-from openipu.translate.module import ForeignModule, Goal
-from openipu.translate.onnx.reading import OnnxModel, read_model
+from openipu.translate import ForeignGraph, ForeignModule, ForeignNode, Goal, TensorType
+from openipu.translate.onnx import OnnxModel, read_model
 from popart._build.external import take_in
 from popart._dataflow import DataFlow, InputShapeInfo
 from popart._exceptions import popart_exception

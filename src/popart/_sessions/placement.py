@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openipu.translate.foreign import ForeignNode, Place
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate import ForeignNode, Place
+from openipu.translate.onnx import OnnxModel
 from popart._dataflow import DataFlow
 from popart._device_manager import DeviceInfo
 from popart._enumerations.devices import DeviceType

@@ -13,6 +13,7 @@ from popart._enumerations.sessions import Instrumentation, IrSerializationFormat
 from popart._exceptions import popart_exception
 from popart._sessions import ir_text, reports
 from popart._sessions.base import Session
+from popart._sessions.streams import INPUT, OUTPUT
 from popart._sessions.translation import read_engine
 
 
@@ -61,8 +62,8 @@ class ReportingSession(Session):
         """Never: programs are functional."""
         return False
 
-    def connectStreamToCallback(self, streamHandle: str, callback: Callable[..., None], index: int = 0) -> None:
-        """Streams of custom ops have no counterpart here."""
-        raise popart_exception(
-            f"There is no stream {streamHandle!r}: ops with streams of their own are written in Python instead."
-        )
+    def connectStreamToCallback(self, streamHandle: str, callback: Callable[..., object], index: int = 0) -> None:
+        """Let a function fill, or get, the micro-batches of a stream: `h2d_<input>` or `d2h_<anchor>` of a replica."""
+        known = {f"{INPUT}{entry.name}" for entry in self._model.inputs}
+        known |= {f"{OUTPUT}{anchor}" for anchor in self._flow.anchors()}
+        self._streams.connect(streamHandle, callback, index, known, self.replicationFactor)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from openipu.translate.foreign import Weight
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate import Weight
+from openipu.translate.onnx import OnnxModel
 
 _PREFIXES = ("Accl___", "Accl1___", "Accl2___", "Accl3___", "Accum___", "Step___")
 

@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from openipu.graph.mapped.codelets import Access, Array, Form
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import Edges, MappedComputeSet, VertexBatch
-from openipu.graph.mapped.views import Ints
+from openipu.graph.mapped import Access, Array, Edges, ElementType, Form, Ints, MappedComputeSet, VertexBatch
 from poplar._errors import graph_connection_error
 from poplar._lines import find_line
 from poplar._vertices import FieldColumn, Registered, VertexTable

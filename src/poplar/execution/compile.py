@@ -11,18 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openipu.graph.mapped.codelets import Array
-from openipu.graph.mapped.conflicts import Clash, Conflicts, find_conflicts
-from openipu.graph.mapped.nodes import ProgramNode
-from openipu.graph.mapped.program import (
+from openipu.graph.mapped import (
     NO_TILE,
+    Array,
+    Clash,
+    Conflicts,
     MappedComputeSet,
     MappedHostFunction,
     MappedProgram,
     MappedRemoteBuffer,
     MappedStream,
     MappedVariable,
+    ProgramNode,
     TileMap,
+    find_conflicts,
 )
 from poplar import program as programs
 from poplar._errors import graph_connection_error, invalid_tile_mapping

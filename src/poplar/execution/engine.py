@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from openipu.errors import MappedRunError
-from openipu.graph.mapped.program import StreamKind
-from openipu.graph.mapped.views import View
-from openipu.plan.types import Plan
-from openipu.report.convert import build_profile
-from openipu.report.write import write_profile
-from openipu.run.mapped.engine import MappedEngine
+from openipu.graph.mapped import StreamKind, View
+from openipu.plan import Plan
+from openipu.report import build_profile, write_profile
+from openipu.run.mapped import MappedEngine
 from poplar import program as programs
 from poplar._errors import (
     application_runtime_error,

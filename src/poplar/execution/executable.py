@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from openipu.admission import check_mapped_program
 from openipu.errors import ArchiveError
 from openipu.files.arrays import read_arrays
 from openipu.files.documents import dump_json, parse_json
 from openipu.files.origin import Origin
 from openipu.files.saving import write_aside
-from openipu.graph.mapped.conflicts import find_conflicts
-from openipu.graph.mapped.serial import dump, load
-from openipu.graph.mapped.soundness import check_program
-from openipu.ops import find_rule
+from openipu.graph.mapped import dump_mapped, find_conflicts, load_mapped
 from poplar._codelets import PythonCodelet, Vertex
 from poplar._errors import graph_object_load_error, graph_program_compilation_error
 from poplar._target import TargetType
@@ -43,7 +41,7 @@ class Executable:
     def serialize(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all."""
         try:
-            document, arrays = dump(self.compiled.program)
+            document, arrays = dump_mapped(self.compiled.program)
         except ArchiveError as error:
             raise graph_program_compilation_error(f"The executable cannot be serialised: {error}.") from error
         text = dump_json({**document, "options": self.options, "kind": self.kind.value})
@@ -60,12 +58,12 @@ class Executable:
         content = parse_json(arrays.pop(_DOCUMENT).tobytes(), dict[str, Any], origin, _LARGEST_DOCUMENT)
         given = {_name(one): one for one in codelets}
         try:
-            program = load(
+            program = load_mapped(
                 {key: content.get(key) for key in ("format", "nodes", "program")},
                 arrays,
                 lambda name, reference: _find_codelet(name, reference, given),
             )
-            check_program(program, lambda op: find_rule(op) is not None)
+            check_mapped_program(program)
             options, kind = dict(content["options"]), TargetType(content["kind"])
         except (ArchiveError, KeyError, ValueError, TypeError) as error:
             raise graph_object_load_error(f"{path} cannot be used: {error}. {_ADVICE}") from error

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openipu.graph.mapped import nodes
-from openipu.graph.mapped.nodes import ProgramNode
-from openipu.graph.program import SourceLine
+from openipu.graph import SourceLine
+from openipu.graph.mapped import ProgramNode, nodes
 from poplar import program as programs
 from poplar._errors import control_program_error, graph_recursion_error
 from poplar._lines import find_line

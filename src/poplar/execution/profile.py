@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from openipu.graph.mapped.program import MappedProgram
-from openipu.ops.cost import StepKind
-from openipu.plan.mapped.planner import plan_mapped
-from openipu.plan.types import Plan
+from openipu.graph.mapped import MappedProgram
+from openipu.plan import Plan, StepKind
+from openipu.plan.mapped import plan_mapped
 from poplar._errors import graph_memory_allocation_error
 
 _LABELS = {

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import StreamKind
+from openipu.graph.mapped import ElementType, StreamKind
 
 
 class ReplicatedStreamMode(Enum):

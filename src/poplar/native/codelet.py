@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Access, Array, Batch, Field, Form, VertexFault
-from openipu.graph.mapped.elements import ELEMENT_TYPES, ElementType
+from openipu.graph.mapped import ELEMENT_TYPES, Access, Array, Batch, ElementType, Field, Form, VertexFault
 from poplar._errors import graph_object_creation_error
 from poplar._names import normalise_name
 from poplar.native.description import FieldType, Kind, Layout, VertexType

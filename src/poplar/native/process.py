@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from openipu.errors import InternalError
-from openipu.graph.mapped.codelets import VertexFault
-from openipu.run.mapped.shared import find_shared_memory
+from openipu.graph.mapped import VertexFault
+from openipu.run.mapped import find_shared_memory
 
 SECONDS_VARIABLE = "OPENIPU_CODELET_SECONDS"
 HEAP_VARIABLE = "OPENIPU_CODELET_HEAP_MB"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.codelets import Array, Batch
-from openipu.run.mapped.shared import find_shared_memory
+from openipu.graph.mapped import Array, Batch
+from openipu.run.mapped import find_shared_memory
 from poplar.native.description import FieldType, Kind, Layout, VertexType
 
 _ABSENT, _PRESENT = b"\0", b"\1"

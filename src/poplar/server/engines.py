@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from openipu.graph.mapped.program import StreamKind
-from openipu.graph.mapped.views import View
+from openipu.graph.mapped import StreamKind, View
 from poplar._errors import poplar_error, stream_connection_error, tensor_io_state_error
 from poplar.execution.engine import Engine, Executable, compileGraph
 from poplar.server.devices import _find_device

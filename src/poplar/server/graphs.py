@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped.elements import ElementType
-from openipu.graph.mapped.program import NO_ESTIMATE, NO_TILE
-from openipu.graph.program import SourceLine
+from openipu.graph import SourceLine
+from openipu.graph.mapped import NO_ESTIMATE, NO_TILE, ElementType
 from poplar import _lines
 from poplar._errors import graph_connection_error
 from poplar._graph import Graph

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from openipu.errors import OpenIpuError, is_debugging
-from openipu.graph.program import SourceLine
+from openipu.graph import SourceLine
 from poplar import _lines
 from poplar._errors import poplar_error
 from poplar._graph import Graph

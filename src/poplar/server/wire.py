@@ -15,28 +15,28 @@ import numpy as np
 import numpy.typing as npt
 
 from openipu.errors import InternalError
-from openipu.graph.mapped import elements
-from openipu.graph.mapped.elements import ElementType
+from openipu.graph import mapped
+from openipu.graph.mapped import ElementType
 from poplar._graph import Graph
 from poplar._tensor import Tensor
 
 _TYPES: tuple[ElementType | None, ...] = (
     None,
-    elements.BOOL,
-    elements.CHAR,
-    elements.UNSIGNED_CHAR,
-    elements.SIGNED_CHAR,
-    elements.SHORT,
-    elements.UNSIGNED_SHORT,
-    elements.INT,
-    elements.UNSIGNED_INT,
-    elements.LONG,
-    elements.UNSIGNED_LONG,
-    elements.LONGLONG,
-    elements.UNSIGNED_LONGLONG,
-    elements.QUARTER,
-    elements.HALF,
-    elements.FLOAT,
+    mapped.BOOL,
+    mapped.CHAR,
+    mapped.UNSIGNED_CHAR,
+    mapped.SIGNED_CHAR,
+    mapped.SHORT,
+    mapped.UNSIGNED_SHORT,
+    mapped.INT,
+    mapped.UNSIGNED_INT,
+    mapped.LONG,
+    mapped.UNSIGNED_LONG,
+    mapped.LONGLONG,
+    mapped.UNSIGNED_LONGLONG,
+    mapped.QUARTER,
+    mapped.HALF,
+    mapped.FLOAT,
 )
 _CODES = {one.name: code for code, one in enumerate(_TYPES) if one is not None}
 

@@ -28,12 +28,17 @@ from openipu.admission import read_program as read_graphs
 from openipu.errors import ArchiveError, ExportError
 from openipu.files.origin import Origin
 from openipu.files.values import convert
-from openipu.graph import Program
-from openipu.graph.archive import Archive, read_archive, write_archive
-from openipu.graph.fingerprint import fingerprint_program
-from openipu.graph.serial import SerialProgram, dump_program
-from openipu.graph.serial.tensors import check_shape
-from openipu.graph.serial.values import DTYPES, shorten
+from openipu.graph import Program, fingerprint_program
+from openipu.graph.serial import (
+    DTYPES,
+    Archive,
+    SerialProgram,
+    check_shape,
+    dump_program,
+    read_archive,
+    shorten,
+    write_archive,
+)
 from poptorch._calls.binding import BoundInputs
 from poptorch._logging import logger
 from poptorch.errors import createPoptorchError

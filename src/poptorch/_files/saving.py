@@ -10,8 +10,7 @@ from typing import Any
 
 from openipu.capture import hold_models
 from openipu.errors import ArchiveError
-from openipu.graph import Program
-from openipu.graph.fingerprint import fingerprint_program
+from openipu.graph import Program, fingerprint_program
 from openipu.session import Compiled
 from poptorch._calls.binding import BoundInputs, bind_inputs
 from poptorch._calls.model_signature import sign_model

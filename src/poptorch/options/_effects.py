@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from poptorch._logging import warn_once
-
 
 class Effect(StrEnum):
     """What a setter changes."""
@@ -110,10 +108,3 @@ POPART: dict[str, tuple[Effect, str]] = {  # keys of _Popart.set that are read h
     "automaticLossScalingSettings.updatePeriod": (ACTS, "updates from one change of the scale to the next"),
     "automaticLossScalingSettings.gradientTensorTrackingMethod": (ACTS, "0: all half gradients, 1: those of products"),
 }
-
-
-def tell_missing(setter: str) -> None:
-    """Say once that this setter was stored but does not do here what it does on an IPU."""
-    effect, note = TABLE[setter]
-    assert effect is Effect.MISSING, setter
-    warn_once(f"poptorch.Options.{setter} has no effect here yet: {note}.")

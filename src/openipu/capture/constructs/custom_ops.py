@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from openipu.capture.constructs.calls import call_in_graph
-from openipu.capture.effects import find_writes, own_written, refuse_writes
+from openipu.capture.effects import find_writes, own_written, refuse_writes, try_on_zeros
 from openipu.capture.failures import locate
 from openipu.errors import CaptureError, InputError, OptionError
 from openipu.graph import FunctionCall
@@ -80,6 +80,28 @@ def register_custom_op(
 def find_custom_op(name: str, domain: str, version: int) -> CustomOp | None:
     """What was registered under this name."""
     return _registered.get((name, domain, version))
+
+
+def infer_custom_op(op: CustomOp, inputs: Tensors, attributes: Attributes, count: int) -> list[torch.Tensor]:
+    """Examples of an op's outputs, where the program gives none: of its shape function, or of one call on zeros."""
+    if op.shape is not None:
+        kinds = sorted((tensor.dtype for tensor in inputs), key=lambda kind: not kind.is_floating_point)
+        shapes = op.shape([tuple(tensor.shape) for tensor in inputs], attributes)
+        found: Any = [torch.empty(tuple(shape), dtype=(kinds or [torch.float32])[0], device="meta") for shape in shapes]
+    else:
+        _, found = try_on_zeros(lambda *zeros: op.forward(list(zeros), dict(attributes)), inputs)
+    if isinstance(found, Exception):
+        raise CaptureError(
+            f"Custom op {op} says nothing of the shapes of its outputs, and fails on zeros "
+            f"({type(found).__name__}: {found}). Register it with shape=lambda input_shapes, attributes: [...]."
+        ) from found
+    made = list(found) if isinstance(found, list | tuple) else [found]
+    if len(made) < count or not all(isinstance(value, torch.Tensor) for value in made):
+        raise CaptureError(
+            f"Custom op {op} is to return a list of {count} tensors, and returns "
+            f"{[type(value).__name__ for value in made]}: correct its function."
+        )
+    return [torch.empty(value.shape, dtype=value.dtype, device="meta") for value in made]
 
 
 def call_custom_op(

@@ -38,6 +38,7 @@ class Origin:
     ipu: int = 0
     stage: int = 0
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    phase: Phase = Phase.FORWARD  # of a graph that has its backward pass and its update written out
 
 
 class NoteKeeper:
@@ -101,7 +102,7 @@ class NoteKeeper:
         origin, block = self.origin, self.block
         if origin is not None:
             attributes = {**self.attributes, **origin.attributes}
-            return Note(Phase.FORWARD, origin.scope, origin.line, None, origin.ipu, origin.stage, attributes)
+            return Note(origin.phase, origin.scope, origin.line, None, origin.ipu, origin.stage, attributes)
         attributes = dict(self.attributes)
         return Note(Phase.FORWARD, self._module, find_user_line(), block.name, block.ipu, block.stage, attributes)
 

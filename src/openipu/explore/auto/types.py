@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -72,10 +71,6 @@ class Layout:
     def ipus(self) -> int:
         return 1 + max(stage.ipu for stage in self.stages)
 
-    def list_stages(self, ipu: int) -> tuple[int, ...]:
-        """The stages of one IPU, by number."""
-        return tuple(number for number, stage in enumerate(self.stages) if stage.ipu == ipu)
-
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -120,14 +115,6 @@ class Split:
     @property
     def state_off_chip(self) -> bool:
         return self.layout.state_home is StateHome.OFF_CHIP
-
-    def stage_of_module(self) -> Mapping[str, int]:
-        """The stage of each segment's module, in the order of execution; the first one counts."""
-        found: dict[str, int] = {}
-        for number, stage in enumerate(self.layout.stages):
-            for index in stage.segments:
-                found.setdefault(self.segments[index].module, number)
-        return found
 
     def count_layers(self, layer_list: str) -> list[int]:
         """How many members of a module list, such as "bert.encoder.layer", each IPU holds: `layers_per_ipu`."""

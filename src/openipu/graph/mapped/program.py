@@ -7,7 +7,7 @@ are in elements, in the address space of all element types of that size.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -203,7 +203,6 @@ class MappedProgram:
     lines: tuple[SourceLine, ...] = ()
     min_sync_cycles: float | None = None  # a model's own figure in place of the machine's
     host_bytes_per_second: float | None = None
-    undefined: Mapping[str, Any] = field(default_factory=dict)
 
     def name_element(self, type_: ElementType, address: int) -> str:
         """An element as a user would write it: "partials[3][1]"."""

@@ -132,7 +132,7 @@ class _Writer:
         return {kind: np.concatenate(parts) for kind, parts in self._parts.items()}
 
 
-def dump(value: program.MappedProgram) -> tuple[Any, Arrays]:
+def dump_mapped(value: program.MappedProgram) -> tuple[Any, Arrays]:
     """A document for JSON, and arrays by number format. ArchiveError for what only this process has."""
     writer = _Writer()
     written = writer.write(value)
@@ -140,7 +140,7 @@ def dump(value: program.MappedProgram) -> tuple[Any, Arrays]:
     return document, writer.arrays()
 
 
-def load(document: Any, arrays: Mapping[str, np.ndarray], find_codelet: FindCodelet) -> program.MappedProgram:
+def load_mapped(document: Any, arrays: Mapping[str, np.ndarray], find_codelet: FindCodelet) -> program.MappedProgram:
     """The program of a document. ArchiveError where it is not one that `dump` writes."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ArchiveError("it is of another version")

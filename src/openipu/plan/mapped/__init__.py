@@ -1,1 +1,7 @@
 """Plans of programs whose tensors and vertices a user placed on tiles."""
+
+from openipu.plan.mapped.planner import plan_mapped
+
+__all__ = [
+    "plan_mapped",
+]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from openipu.graph import GraphInput, InputKind, OutputKind, Program, StateSlot
+from openipu.graph import OWNERLESS, GraphInput, InputKind, OutputKind, Program, StateSlot
 from openipu.run.drafts.aliasing import is_pointwise
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.passes.simplify import simplify
@@ -115,7 +115,7 @@ def _draft_updates(program: Program, parameters: Collection[str]) -> Draft:
     wanted = [
         entry
         for entry in program.update.outputs
-        if (owner[entry.name] if entry.kind is OutputKind.STATE else entry.name) in parameters
+        if (owner[entry.name] if entry.kind is OutputKind.STATE else entry.name) in (*parameters, OWNERLESS)
     ]
     draft = draft_graph(program.update, program.constants, wanted)
     separate_scalars(draft)
@@ -140,7 +140,7 @@ class _RuleReader:
         for node, entry in zip(draft.results, draft.outputs, strict=True):
             if entry.kind is OutputKind.PARAMETER:
                 self._results.setdefault(entry.name, {})[PARAMETER_ROLE] = node
-            elif entry.kind is OutputKind.STATE:
+            elif entry.kind is OutputKind.STATE and slots[entry.name].parameter != OWNERLESS:
                 slot = slots[entry.name]
                 self._results.setdefault(slot.parameter, {})[slot.name] = node
 
@@ -178,13 +178,19 @@ class _RuleReader:
         if node not in self._shared:
             entry = self._entries.get(node)
             if node.op == "placeholder":
-                shared = entry is None or entry.kind in (InputKind.HYPER, InputKind.CONSTANT)
+                shared = (
+                    entry is None or entry.kind in (InputKind.HYPER, InputKind.CONSTANT) or self._is_ownerless(entry)
+                )
             elif is_pointwise(node):
                 shared = all(self.is_shared(source) for source in node.all_input_nodes)
             else:
                 shared = True  # a reduction, such as the norm of all gradients: computed once, before the rules
             self._shared[node] = shared
         return self._shared[node]
+
+    def _is_ownerless(self, entry: GraphInput) -> bool:
+        """Is it state of all parameters, such as a count of steps or a learning rate?"""
+        return entry.kind is InputKind.STATE and not self._slots[entry.name].parameter and not entry.shape
 
 
 class _Visit:
@@ -209,9 +215,14 @@ class _Visit:
 
     def _describe(self, node: fx.Node, shape: tuple[int, ...]) -> Hashable:
         entry = self._reader.find_entry(node)
-        if entry is not None and entry.kind in (InputKind.PARAMETER, InputKind.GRADIENT, InputKind.STATE):
+        shared = shape == () and self._reader.is_shared(node)
+        if (
+            entry is not None
+            and entry.kind in (InputKind.PARAMETER, InputKind.GRADIENT, InputKind.STATE)
+            and not shared
+        ):
             return self._describe_leaf(node, entry)
-        if shape == () and self._reader.is_shared(node):
+        if shared:
             self.shared.add(node)
             return ("shared", node.name)
         if not is_pointwise(node) or shape not in ((), self._shape):

@@ -109,14 +109,16 @@ class Updater:
         return found
 
     def _collect_fixed_values(self) -> dict[fx.Node, torch.Tensor]:
-        """Shared values that are placeholders: hyper-parameters and constants."""
+        """Shared values that are placeholders: hyper-parameters, constants, state that belongs to no parameter."""
         entries = {entry.node: entry for entry in self._plan.draft.inputs}
         values: dict[fx.Node, torch.Tensor] = {}
         for family in self._plan.families:
             for node in family.rule.shared:
                 if node.op == "placeholder":
                     bound = self._plan.draft.bound.get(node.name)
-                    values[node] = bound if bound is not None else self._memory.hyper[entries[node.name].name]
+                    held = bound if bound is not None else find_value(entries[node.name], self._memory)
+                    assert held is not None
+                    values[node] = held
         return values
 
 

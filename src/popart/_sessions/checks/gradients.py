@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from openipu.translate.foreign import ForeignGraph
-from openipu.translate.onnx.graphcore.domain import DOMAIN
+from openipu.translate import ForeignGraph
+from openipu.translate.onnx import DOMAIN
 from popart._exceptions import popart_exception
 from popart._patterns import Patterns
 

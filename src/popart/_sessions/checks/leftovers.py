@@ -5,7 +5,7 @@ In: a model, its anchors, options. Out: popart_exception, or nothing.
 
 from __future__ import annotations
 
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate.onnx import OnnxModel
 from popart._build.contexts import RECOMPUTE
 from popart._dataflow import DataFlow
 from popart._enumerations.sessions import RecomputationType, RecomputeType

@@ -14,11 +14,8 @@ import onnx
 import torch
 
 from openipu.capture import is_on_ipu
-from openipu.translate.foreign import ForeignNode
-from openipu.translate.onnx.graphcore.domain import DOMAIN
-from openipu.translate.onnx.table import FAMILIES, GRAPHCORE
-from openipu.translate.rules import Results, Rule, Table, collect
-from openipu.translate.site import Site
+from openipu.translate import ForeignNode, Results, Rule, Site, Table, collect
+from openipu.translate.onnx import DOMAIN, FAMILIES, GRAPHCORE
 from popart._build.contexts import SERIALISE_FACTOR, SERIALISE_MODE
 from popart._exceptions import popart_exception
 from popart._formats import BY_TORCH

@@ -5,8 +5,8 @@ In: a placed model and options. Out: popart_exception where stages contradict ea
 
 from __future__ import annotations
 
-from openipu.translate.foreign import ForeignNode
-from openipu.translate.onnx.reading import OnnxModel
+from openipu.translate import ForeignNode
+from openipu.translate.onnx import OnnxModel
 from popart._exceptions import popart_exception
 from popart._options import SessionOptions
 

@@ -5,7 +5,7 @@ In: a node and its inputs. Out: nothing, or popart_exception.
 
 from __future__ import annotations
 
-from openipu.translate.site import Site
+from openipu.translate import Site
 from popart._exceptions import popart_exception
 
 _KNOWN = ("sigmoid", "tanh", "relu")

@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 from generation_cases import STRATEGIES, assert_same_tokens, generate, make_model, make_pipelined
-from test_generic import make_llama_config, make_mistral_config, make_qwen_config
+from tiny_decoders import make_llama_config, make_mistral_config, make_qwen_config
 
 import poptorch
 from openipu.pod import find_pod

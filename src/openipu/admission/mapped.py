@@ -7,7 +7,7 @@ makes, of operands without data, what the file says it makes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,22 @@ from openipu.graph.mapped.formats import choose_format
 from openipu.graph.mapped.nodes import ProgramNode
 from openipu.graph.mapped.program import Edges, LibraryOp, MappedProgram, Value
 from openipu.graph.mapped.views import View
+from openipu.ops import find_rule
 
 _DEEPEST = 200
 _MOST_TILES, _MOST_REPLICAS = 131_072 * 64, 65_536
 _LARGEST_MEMORY = 64 << 30
 
 
-def check_program(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
-    """Refuse what could not have been written. `is_known` says which operators are."""
+def check_mapped_program(program: MappedProgram) -> None:
+    """Refuse what could not have been written."""
     try:
-        _check(program, is_known)
+        _check(program)
     except (TypeError, AttributeError, IndexError, KeyError, ValueError, RuntimeError, OverflowError) as error:
         raise ArchiveError(f"it is damaged ({error!r})") from error
 
 
-def _check(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
+def _check(program: MappedProgram) -> None:
     _check_size(program)
     for variable in program.variables:
         _require(0 <= variable.start <= variable.start + variable.elements <= program.spaces[variable.type.bytes])
@@ -53,7 +54,7 @@ def _check(program: MappedProgram, is_known: Callable[[str], bool]) -> None:
     for view in (*program.host_reads.values(), *program.host_writes.values()):
         _check_view(program, view)
     for op in program.library_ops:
-        _check_library(program, op, is_known)
+        _check_library(program, op)
     for node in (*program.programs, *program.functions):
         _check_node(program, node, 0)
 
@@ -110,7 +111,7 @@ def _check_edges(program: MappedProgram, edges: Edges, count: int) -> None:
         _check_addresses(edges.starts + (edges.length - 1) * edges.stride, elements)
 
 
-def _check_library(program: MappedProgram, op: LibraryOp, is_known: Callable[[str], bool]) -> None:
+def _check_library(program: MappedProgram, op: LibraryOp) -> None:
     for view in (*op.inputs, *op.outputs):
         _check_view(program, view)
     values: dict[int, Any] = {
@@ -123,7 +124,7 @@ def _check_library(program: MappedProgram, op: LibraryOp, is_known: Callable[[st
             values[call.results[0]] = torch.empty(call.shapes[0], dtype=format_, device="meta")
             continue
         namespace, name, overload = call.op.split(".")
-        _require(namespace == "aten" and is_known(call.op))
+        _require(namespace == "aten" and find_rule(call.op) is not None)
         function = getattr(getattr(torch.ops.aten, name), overload)
         with torch.device("meta"):
             made = function(

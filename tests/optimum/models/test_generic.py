@@ -11,6 +11,7 @@ import torch
 import transformers
 from matrix import Row, compare_checkpoint, compare_outputs, compare_training
 from optimum.utils import logging
+from tiny_decoders import SIZES, VOCABULARY, make_llama_config, make_mistral_config, make_qwen_config
 from torch import nn
 from transformers.testing_utils import CaptureLogger
 
@@ -20,33 +21,8 @@ from optimum.graphcore.ipu_configuration import IncompatibleIPUConfigError
 from optimum.graphcore.modeling_utils import to_pipelined
 from optimum.graphcore.models.generic import PipelinedLlamaForCausalLM, find_layer_chain
 
-VOCABULARY = 48
-SIZES = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 32,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
-GROUPED = {**SIZES, "num_key_value_heads": 2}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 ON_FOUR = {"layers_per_ipu": [0, 1, 1, 0], "recompute_checkpoint_every_layer": True}
-
-
-def make_llama_config() -> Any:
-    return transformers.LlamaConfig(**GROUPED)
-
-
-def make_mistral_config() -> Any:
-    return transformers.MistralConfig(**GROUPED, sliding_window=4)
-
-
-def make_qwen_config() -> Any:
-    return transformers.Qwen2Config(**GROUPED, tie_word_embeddings=True)
 
 
 def make_deberta_config() -> Any:

@@ -22,7 +22,7 @@ from openipu.files.documents import parse_json
 from openipu.files.origin import Origin
 from openipu.files.saving import PRIVATE, write_aside
 from openipu.files.zips import read_zip
-from openipu.graph.serial import pack_tensors, unpack_tensors
+from openipu.graph.serial.tensors import pack_tensors, unpack_tensors
 
 _METADATA = "metadata.json"
 _TENSORS = "tensors.bin"

@@ -17,7 +17,7 @@ from openipu.run.repeatable import Repeatable
 from openipu.session import choose_determinism, choose_tier
 from poptorch.options._translate import build_run_options
 
-CASE = Path(__file__).with_name("deterministic_case.py")
+CASE = Path(__file__).parents[1] / "deterministic_case.py"
 
 
 def train(case, number, threads, cache):

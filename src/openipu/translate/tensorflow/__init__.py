@@ -1,0 +1,1 @@
+"""TensorFlow's graphs -> functions over torch ops. No TensorFlow is needed."""

@@ -1,0 +1,80 @@
+"""`While`, `If` and `Case`: functions inside a node.
+
+A loop whose condition is known at each pass when the program is compiled is written out; a branch of a known condition
+is the one that is taken. A branch that the data of a run decides becomes a branch of the program.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from openipu.capture import capture_branches, is_capturing, is_on_ipu, lift
+from openipu.translate.foreign import ForeignGraph
+from openipu.translate.rules import Results, rule
+from openipu.translate.site import Site
+
+Tensor = torch.Tensor
+
+
+@rule("While", "StatelessWhile")
+def loop(site: Site) -> Results:
+    condition, body = _body(site, "cond"), _body(site, "body")
+    carried = [_given(site, place) for place in range(site.count)]
+    passes = 0
+    while True:
+        (going,) = site.run_body(condition, carried)
+        if is_on_ipu(going):
+            site.fail(
+                "goes on for as long as a condition holds that depends on the data of a run, so that nobody knows how "
+                "many passes there are when it is compiled. Give the loop a fixed number of passes"
+            )
+        if not bool(going.reshape(())):
+            return carried
+        passes += 1
+        site.check_steps(passes)
+        carried = site.run_body(body, carried)
+
+
+@rule("If", "StatelessIf")
+def branch(site: Site) -> Results:
+    chosen, otherwise = _body(site, "then_branch"), _body(site, "else_branch")
+    inputs = [_given(site, place) for place in range(1, site.count)]
+    condition = _given(site, 0)
+    if not is_on_ipu(condition):
+        taken = bool((condition != 0).any()) if condition.numel() else False
+        return site.run_body(chosen if taken else otherwise, inputs)
+    if not is_capturing():
+        site.fail("depends on a tensor without data")
+
+    def run(graph: ForeignGraph) -> list[Tensor]:
+        return [lift(value) for value in site.run_body(graph, inputs)]
+
+    decided = condition if condition.dtype is torch.bool else condition != 0
+    return capture_branches(decided, lambda: run(chosen), (), lambda: run(otherwise), ())
+
+
+@rule("Case", "StatelessCase", static=(0,))
+def choose_case(site: Site) -> Results:
+    branches = site.get("branches")
+    chosen = site.numbers(0, "branch")[0]
+    chosen = chosen if 0 <= chosen < len(branches) else len(branches) - 1
+    return site.run_body(branches[chosen], [_given(site, place) for place in range(1, site.count)])
+
+
+@rule("PartitionedCall", "StatefulPartitionedCall")
+def call(site: Site) -> Results:
+    return site.run_body(_body(site, "f"), [_given(site, place) for place in range(site.count)])
+
+
+def _given(site: Site, place: int) -> Tensor:
+    """As it came: what is known stays known inside."""
+    value = site.inputs[place]
+    assert value is not None
+    return value
+
+
+def _body(site: Site, name: str) -> ForeignGraph:
+    body = site.get(name)
+    if not isinstance(body, ForeignGraph):
+        site.fail(f"has no function as its {name}")
+    return body

@@ -1,0 +1,76 @@
+"""Random numbers. They come from openipu's generator, and so differ from TensorFlow's for the same seed."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from openipu.capture import on_host
+from openipu.translate.rules import Results, rule
+from openipu.translate.site import Site
+
+Tensor = torch.Tensor
+_EDGE = math.erf(2 / math.sqrt(2))  # of a normal distribution cut off at two deviations
+
+
+def _read_shape(site: Site) -> list[int]:
+    sizes = site.numbers(0, "shape")
+    site.check_size(sizes)
+    return sizes
+
+
+def _find_dtype(site: Site) -> torch.dtype:
+    found: torch.dtype = site.get("dtype", torch.float32)
+    return found
+
+
+@rule("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2", static=(0,), folds=False)
+def uniform(site: Site) -> Tensor:
+    return torch.rand(_read_shape(site), dtype=_find_dtype(site))
+
+
+@rule("RandomStandardNormal", "StatelessRandomNormal", "StatelessRandomNormalV2", static=(0,), folds=False)
+def normal(site: Site) -> Tensor:
+    return torch.randn(_read_shape(site), dtype=_find_dtype(site))
+
+
+@rule("TruncatedNormal", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2", static=(0,), folds=False)
+def truncated_normal(site: Site) -> Tensor:
+    drawn = torch.rand(_read_shape(site), dtype=_find_dtype(site))
+    return torch.erfinv((drawn * 2 - 1) * _EDGE) * math.sqrt(2)
+
+
+@rule("RandomUniformInt", static=(0, 1, 2), folds=False)
+def whole_numbers(site: Site) -> Tensor:
+    return _draw_whole(site, 1, 2)
+
+
+@rule("StatelessRandomUniformInt", static=(0, 2, 3), folds=False)
+def stateless_whole_numbers(site: Site) -> Tensor:
+    return _draw_whole(site, 2, 3)
+
+
+@rule("StatelessRandomUniformIntV2", static=(0, 4, 5), folds=False)
+def keyed_whole_numbers(site: Site) -> Tensor:
+    return _draw_whole(site, 4, 5)
+
+
+def _draw_whole(site: Site, low: int, high: int) -> Tensor:
+    least, limit = site.numbers(low, "least")[0], site.numbers(high, "limit")[0]
+    drawn = torch.rand(_read_shape(site), dtype=torch.float32) * (limit - least)
+    return (drawn.floor() + least).clamp(max=limit - 1).to(site.value(low, "least").dtype)
+
+
+@rule("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg", folds=False)
+def make_key(site: Site) -> Results:
+    """Keys of another generator: nobody reads them here."""
+    with on_host():
+        found = [torch.zeros(1, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)]
+        return [*found, torch.ones((), dtype=torch.int32)] if site.results == 3 else found
+
+
+@rule("StatelessRandomGetAlg", "StatelessRandomGetKey")
+def make_algorithm(site: Site) -> Tensor:
+    with on_host():
+        return torch.ones((), dtype=torch.int32)

@@ -1,0 +1,27 @@
+"""The table of TensorFlow's ops."""
+
+from __future__ import annotations
+
+from openipu.translate.rules import Table, collect
+from openipu.translate.tensorflow.ops import (
+    control,
+    convolutions,
+    elementwise,
+    indexing,
+    lists,
+    losses,
+    norms,
+    pools,
+    products,
+    random,
+    reductions,
+    shapes,
+    training,
+)
+
+FAMILIES = (
+    *(control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, random, reductions),
+    *(shapes, training),
+)
+RULES = tuple(collect(*FAMILIES))
+TABLE = Table(RULES)

@@ -1,0 +1,161 @@
+"""A compiled step: variables go in once, data for each run.
+
+In: values of variables by name, then arrays for the inputs of all micro-batches of a run. Out: arrays. Between runs the
+variables live on the device; `read` copies what has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from openipu.errors import InputError
+from openipu.graph import InputKind, OutputMode
+from openipu.plan import Plan
+from openipu.session import Compiled
+from openipu.translate.foreign import TensorType
+from openipu.translate.tensorflow.steps import StepProgram
+from openipu_tensorflow.graphs.formats import to_numpy, to_torch
+
+
+@dataclass(frozen=True, slots=True)
+class StepVariable:
+    """A variable of a step. `trained`: a gradient updates it; `written`: a run changes it."""
+
+    name: str
+    dtype: Any  # TensorFlow's
+    shape: tuple[int, ...]
+    trained: bool
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input, an output or a carried value: its name, and its TensorFlow type in one micro-batch."""
+
+    name: str
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+class Step:
+    """A program of one TensorFlow graph, ready to run."""
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        captured: StepProgram,
+        variables: Mapping[str, StepVariable],
+        inputs: Sequence[Port],
+        outputs: Sequence[Port],
+        carried: Sequence[Port],
+        types: Mapping[str, TensorType],
+    ) -> None:
+        self.compiled = compiled
+        self.captured = captured
+        self.variables = dict(variables)
+        self._inputs, self._outputs, self._carried = tuple(inputs), tuple(outputs), tuple(carried)
+        self._types = dict(types)
+        self._loaded = False
+
+    @property
+    def name(self) -> str:
+        return self.compiled.name
+
+    @property
+    def plan(self) -> Plan:
+        return self.compiled.plan
+
+    @property
+    def entangled(self) -> str:
+        """Why a training step could not be cut at its gradients; empty where it was, or has none."""
+        return self.captured.entangled
+
+    def load(self, values: Mapping[str, Any]) -> None:
+        """Copy values of all variables to the device."""
+        missing = [name for name in self.variables if name not in values]
+        if missing:
+            raise InputError(f"{self.name} uses variable {missing[0]!r}, and has no value of it. Give it one first.")
+        held = {name: self._convert(name, values[name]) for name in self.variables}
+        executable, captured = self.compiled.executable, self.captured
+        buffers = {name: held[name] for name in captured.buffers if name in held}
+        buffers |= {port.name: torch.zeros(port.shape, dtype=self._types[port.name].dtype) for port in self._carried}
+        executable.load_weights({name: held[name] for name in captured.parameters}, buffers)
+        if captured.states:
+            executable.load_state({key: held[name] for name, key in captured.states.items()})
+        self._loaded = True
+
+    def run(self, feeds: Sequence[Any], carried: Sequence[Any] = ()) -> list[Any]:
+        """Results of one run: of an output, all its micro-batches on a new first dimension if there is more than one;
+        then the last values of what is carried. `feeds` hold the micro-batches of each input behind one another."""
+        if not self._loaded:
+            self.load({})
+        if len(feeds) != len(self._inputs) or len(carried) != len(self._carried):
+            raise InputError(
+                f"{self.name} takes {len(self._inputs)} inputs and {len(self._carried)} carried values, and got "
+                f"{len(feeds)} and {len(carried)}."
+            )
+        executable = self.compiled.executable
+        if carried:
+            executable.load_buffers(
+                {
+                    port.name: to_torch(value).to(self._types[port.name].dtype)
+                    for port, value in zip(self._carried, carried, strict=True)
+                }
+            )
+        leaves = [self._feed(port, value) for port, value in zip(self._inputs, feeds, strict=True)]
+        found = executable.run(leaves).outputs
+        results = [self._shape(port, value) for port, value in zip(self._outputs, found, strict=True)]
+        if carried:
+            values = self._read_weights()
+            results += [to_numpy(values[port.name], port.dtype) for port in self._carried]
+        return results
+
+    def read(self) -> dict[str, Any]:
+        """The values of the variables that runs change, as the device has them now."""
+        held = self._read_weights()
+        if self.captured.states:
+            state = self.compiled.executable.state
+            held |= {name: state[key] for name, key in self.captured.states.items()}
+        return {
+            name: to_numpy(held[name], variable.dtype) for name, variable in self.variables.items() if variable.written
+        }
+
+    def _read_weights(self) -> dict[str, torch.Tensor]:
+        """All that the program holds but optimizer state, copied from the device."""
+        program = self.compiled.program
+        rooms: dict[InputKind, dict[str, torch.Tensor]] = {InputKind.PARAMETER: {}, InputKind.BUFFER: {}}
+        for graph in filter(None, (program.micro, program.update)):
+            for entry in graph.inputs:
+                if entry.kind in rooms:
+                    rooms[entry.kind][entry.name] = torch.empty(entry.shape, dtype=entry.dtype)
+        self.compiled.executable.read_weights(rooms[InputKind.PARAMETER], rooms[InputKind.BUFFER])
+        return {**rooms[InputKind.PARAMETER], **rooms[InputKind.BUFFER]}
+
+    def _convert(self, name: str, value: Any) -> torch.Tensor:
+        found, wanted = to_torch(value), self._types[name]
+        if tuple(found.shape) != wanted.fixed_shape:
+            raise InputError(
+                f"Variable {name!r} of {self.name} has shape {wanted.fixed_shape}, and got a value of "
+                f"{tuple(found.shape)}."
+            )
+        return found
+
+    def _feed(self, port: Port, value: Any) -> torch.Tensor:
+        found = value if isinstance(value, torch.Tensor) else to_torch(value)
+        return found.reshape(-1) if not port.shape and self._batches > 1 else found
+
+    @property
+    def _batches(self) -> int:
+        return self.plan.options.micro_batches
+
+    def _shape(self, port: Port, value: torch.Tensor) -> Any:
+        """Micro-batches lie behind one another: they get a dimension of their own."""
+        options = self.plan.options
+        count = options.micro_batches if options.output_mode is OutputMode.ALL else options.replicas
+        array = to_numpy(value, port.dtype)
+        return numpy.reshape(array, (count, *port.shape)) if count > 1 else array

@@ -1,0 +1,1 @@
+"""TensorFlow's graphs -> plain records that `openipu.translate.tensorflow` takes."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
+
+import tensorflow as tf
 
 _REFUSED = (tf.float64,)
 
@@ -44,7 +45,11 @@ class IPUStrategyV1(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
             extend_keras()
 
     def run(
-        self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, options: Any = None
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        options: Any = None,
     ) -> Any:
         """Run a `tf.function` as a program of the device."""
         if context.executing_eagerly() and not isinstance(
@@ -56,9 +61,9 @@ class IPUStrategyV1(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
             )
         if not context.executing_eagerly():
             return super().run(fn, args, kwargs, options)
-        from openipu_tensorflow.keras.loops.running import run_function
-
-        return run_function(self, fn, tuple(args), dict(kwargs or {}))
+        raise NotImplementedError(
+            "IPUStrategy.run of a tf.function is not there yet: use model.fit(), or a loop of TF1 (ipu.loops.repeat)."
+        )
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("`experimental_run_v2` has been deleted: call `run`.")

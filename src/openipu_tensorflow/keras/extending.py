@@ -34,8 +34,8 @@ def extend_keras() -> None:
     install_epochs()
     for name, method in METHODS.items():
         setattr(keras.Model, name, method)
-    _mark_when_made(Node)
-    _mark_when_made(keras.layers.Layer)
+    _mark_nodes()
+    _mark_layers()
     _replace(TensorFlowTrainer, "fit", functools.partial(run_fit_or_evaluate, Mode.FIT))
     _replace(TensorFlowTrainer, "evaluate", functools.partial(run_fit_or_evaluate, Mode.EVALUATE))
     _replace(TensorFlowTrainer, "predict", run_predict)
@@ -56,15 +56,27 @@ def _replace(kind: type, name: str, ours: Callable[..., Any]) -> None:
     setattr(kind, name, method)
 
 
-def _mark_when_made(kind: Any) -> None:
-    original = kind.__init__
+def _mark_nodes() -> None:
+    original = Node.__init__
 
     @functools.wraps(original)
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         mark_stage(self)
 
-    kind.__init__ = initialize
+    Node.__init__ = initialize
+
+
+def _mark_layers() -> None:
+    """Where they are made: Keras looks at the signature of `__init__`, so that it stays as it is."""
+    original = keras.layers.Layer.__new__
+
+    def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(cls, *args, **kwargs)
+        mark_stage(made)
+        return made
+
+    keras.layers.Layer.__new__ = staticmethod(make)
 
 
 def _build(original: Any, model: Any, iterator: Any = None, data_batch: Any = None) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
 from keras.src.backend.tensorflow import trainer as keras_trainer
 from keras.src.trainers import data_adapters
 from keras.src.trainers.epoch_iterator import EpochIterator
 
+import tensorflow as tf
 from openipu_tensorflow.keras.data.rules import (
     Schedule,
     check_partial_batch,
@@ -35,8 +35,11 @@ _LARGE_BYTES = 64 << 20  # of one execution: above, the host makes one ahead and
 class Feeding:
     """How a run takes its data."""
 
-    replicas: int = 1
+    replicas: int | Callable[[Any], int] = 1  # a function of a batch's types, where a model's stages depend on them
     prefetch: int = 3
+
+    def count_replicas(self, element: Any) -> int:
+        return self.replicas(element) if callable(self.replicas) else self.replicas
 
 
 _current: contextvars.ContextVar[Feeding | None] = contextvars.ContextVar("feeding", default=None)
@@ -83,8 +86,9 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
         check_shapes(dataset)
         dataset = narrow(dataset)
         self.element_spec = dataset.element_spec
+        replicas = how.count_replicas(self.element_spec)
         self.schedule: Schedule = plan_epoch(
-            adapter.num_batches or count_batches(dataset), self.steps_per_epoch, self.steps_per_execution, how.replicas
+            adapter.num_batches or count_batches(dataset), self.steps_per_epoch, self.steps_per_execution, replicas
         )
         self.steps_per_execution = self.schedule.steps_per_execution
         ahead = 1 if self._count_bytes() > _LARGE_BYTES else how.prefetch
@@ -166,7 +170,7 @@ def _fix_batch(dataset: Any, batch_size: int) -> Any:
     return dataset.map(fix)
 
 
-def describe_feeding(options: Any, replicas: int) -> Feeding:
+def describe_feeding(options: Any, replicas: int | Callable[[Any], int]) -> Feeding:
     """From a model's options."""
     depth = options.infeed_options.get("prefetch_depth")
     made = Feeding(replicas=replicas)

@@ -109,7 +109,9 @@ def arrange(options: ModelOptions, layout: Layout, *, training: bool, steps: int
 def _check_type(wanted: Any) -> None:
     import tensorflow as tf
 
-    if wanted is not None and (callable(wanted) and not isinstance(wanted, tf.DType) or tf.as_dtype(wanted) != tf.float32):
+    if wanted is not None and (
+        (callable(wanted) and not isinstance(wanted, tf.DType)) or tf.as_dtype(wanted) != tf.float32
+    ):
         raise NotImplementedError(
             f"Gradients are accumulated in their own type here, and {wanted!r} asks for another one. Leave it out."
         )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
 from keras.src.callbacks import CallbackList
 
+import tensorflow as tf
 from openipu_tensorflow.keras.methods import options_of
 from openipu_tensorflow.keras.running.tracing import Mode
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy
-import tensorflow as tf
 import torch
 
+import tensorflow as tf
 from openipu.graph import Program
 from openipu_tensorflow.engine import Step, compile_step
 from openipu_tensorflow.engine.door import _name_variables as name_variables
@@ -97,7 +97,9 @@ class StepRunner:
             state = executable.state
             held |= {name: state[captured.states[name]] for name in names if name in captured.states}
         return {
-            place: to_numpy(held[name], self.step.variables[name].dtype) for name, place in names.items() if name in held
+            place: to_numpy(held[name], self.step.variables[name].dtype)
+            for name, place in names.items()
+            if name in held
         }
 
 

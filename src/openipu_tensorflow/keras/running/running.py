@@ -7,12 +7,13 @@ bars run; what differs is what an iteration is: one execution of the device.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 import keras
 import numpy
-import tensorflow as tf
 
+import tensorflow as tf
 from openipu_tensorflow.ipu.ipu_strategy import find_ipu_strategy
 from openipu_tensorflow.keras.data.epochs import IpuEpochIterator, describe_feeding, feed
 from openipu_tensorflow.keras.methods import options_of
@@ -36,7 +37,7 @@ def run_fit_or_evaluate(mode: Mode, original: Any, model: Any, *args: Any, **kwa
     asynchronous = options_of(model).asynchronous_callbacks and not isinstance(
         given.get("callbacks"), keras.callbacks.CallbackList
     )
-    with feed(describe_feeding(options_of(model), count_replicas(model))):
+    with feed(describe_feeding(options_of(model), partial(count_replicas, model))):
         if not asynchronous:
             return original(*bound.args, **bound.kwargs)
         verbose = given.get("verbose", "auto")
@@ -69,7 +70,7 @@ def run_predict(
     """Predictions of all samples, in their order."""
     check_model(model, Mode.PREDICT)
     iterator = IpuEpochIterator(
-        describe_feeding(options_of(model), count_replicas(model)),
+        describe_feeding(options_of(model), partial(count_replicas, model)),
         x=x,
         batch_size=batch_size,
         steps_per_epoch=steps,
@@ -100,4 +101,3 @@ def run_predict(
                 break
     callbacks.on_predict_end()
     return tf.nest.map_structure(lambda *parts: numpy.concatenate(parts), *found)
-

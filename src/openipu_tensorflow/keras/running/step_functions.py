@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy
-import tensorflow as tf
 
+import tensorflow as tf
 from openipu_tensorflow.ipu.configuration.devices import count_configurations, find_device
 from openipu_tensorflow.keras.data.epochs import Stacked, stack_batch
 from openipu_tensorflow.keras.data.rules import Schedule
@@ -72,9 +72,7 @@ class StepFunction:
             model.optimizer.build(model.trainable_variables)
         traced = trace_step(model, mode, execution.element_spec, options.device_mapping)
         layout: Layout = lay_out(traced.stages, options, device.ipus)
-        accumulation = (
-            find_accumulation(options, layout.stages > 1, schedule.steps_per_execution) if training else 1
-        )
+        accumulation = find_accumulation(options, layout.stages > 1, schedule.steps_per_execution) if training else 1
         if training and layout.stages > 1:
             warn_of_statistics(model)
         how = arrange(
@@ -94,10 +92,11 @@ def make_function(mode: Mode, name: str, original: Any, model: Any, force: bool 
     return getattr(model, name)
 
 
-def count_replicas(model: Any) -> int:
-    """How many the device has room for."""
+def count_replicas(model: Any, element: Any) -> int:
+    """How many the device has room for; `element`: the types of a batch."""
     device = find_device(model.distribute_strategy._ipu_device)
-    return lay_out(count_stages(model), options_of(model), device.ipus).replicas
+    model._maybe_symbolic_build(data_batch=element)
+    return lay_out(count_stages(model, element), options_of(model), device.ipus).replicas
 
 
 def _list_variables(model: Any) -> dict[int, Any]:

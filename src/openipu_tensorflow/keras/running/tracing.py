@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf
 from tensorflow.python.framework import func_graph
 
+import tensorflow as tf
 from openipu_tensorflow.engine import marking_optimizers
 from openipu_tensorflow.keras.running.watching import pause_watching
-from openipu_tensorflow.keras.stages.assigning import find_assignments, flatten
+from openipu_tensorflow.keras.stages.assigning import find_assignments, flatten, is_network
 from openipu_tensorflow.keras.stages.placing import find_last_stage, follow_assignments, spread_stages
 
 
@@ -48,6 +48,7 @@ def trace_step(model: Any, mode: Mode, element: Any, devices: Sequence[int] | No
     """`element`: the types of a batch, as a data set says them; `devices`: the IPU of each stage."""
     step = {Mode.FIT: model.train_step, Mode.EVALUATE: model.test_step, Mode.PREDICT: model.predict_step}[mode]
     assignments = find_assignments(model)
+
     def run(data: Any) -> Any:
         with follow_assignments(model, assignments):
             return step(data)
@@ -69,6 +70,8 @@ def trace_step(model: Any, mode: Mode, element: Any, devices: Sequence[int] | No
     )
 
 
-def count_stages(model: Any) -> int:
-    """Of its layers, where that is known before it is traced; 1 for a model that is not pipelined."""
-    return 1 + max((entry.pipeline_stage for entry in flatten(find_assignments(model) or ())), default=0)
+def count_stages(model: Any, element: Any) -> int:
+    """1 for a model that is not pipelined. What a subclassed one says in its `call` is known when it is traced."""
+    if is_network(model) or find_assignments(model) is not None:
+        return 1 + max((entry.pipeline_stage for entry in flatten(find_assignments(model) or ())), default=0)
+    return trace_step(model, Mode.PREDICT, element).stages

@@ -189,9 +189,7 @@ def _check_sequence(flat: Sequence[Any]) -> None:
 
 
 def _check_order(model: Any, assignments: Sequence[Any]) -> None:
-    stage_of = {
-        id(entry.layer._inbound_nodes[entry.node_index]): entry.pipeline_stage for entry in assignments
-    }
+    stage_of = {id(entry.layer._inbound_nodes[entry.node_index]): entry.pipeline_stage for entry in assignments}
     for node in list_nodes(model):
         own = stage_of[id(node)]
         for parent in node.parent_nodes:

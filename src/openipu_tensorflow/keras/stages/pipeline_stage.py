@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any
 
 import tensorflow as tf
-
 from openipu_tensorflow.graphs.places import STAGE
 from openipu_tensorflow.ipu.ipu_strategy import IPUStrategyV1, find_ipu_strategy
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras.src.ops.function import Function
 
+import tensorflow as tf
 from openipu_tensorflow.graphs.places import SHARD, STAGE
 from openipu_tensorflow.keras.stages.assigning import is_network, list_nodes
 from openipu_tensorflow.keras.stages.pipeline_stage import current_stage, put_on_stage, stage_of_layer

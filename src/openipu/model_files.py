@@ -44,7 +44,7 @@ def load_file_job(path: Path, sizes: Sizes | None = None, *, weights: bool = Fal
     if path.suffix.lower() in PADDLE_SUFFIXES:
         if sizes.constants:
             raise InputError(f"{path}: --constant is for ONNX models. Make the input a constant of the Paddle program.")
-        paddle = paddle_loading.load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions)
+        paddle = paddle_loading.load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions, weights=weights)
         return PlanningJob(model=paddle.module, args=paddle.inputs, name=paddle.name)
     constants = {name: torch.tensor(list(numbers)) for name, numbers in sizes.constants.items()}
     loaded = load_model(path, shapes=sizes.shapes, sizes=sizes.dimensions, constants=constants, weights=weights)
@@ -105,18 +105,17 @@ def run_file(
 def _run_paddle(
     path: Path, inputs: Mapping[str, torch.Tensor], options: RunOptions | None, system: System | str | None
 ) -> dict[str, torch.Tensor]:
-    loaded = paddle_loading.load_model(path, shapes={name: tuple(value.shape) for name, value in inputs.items()})
+    shapes = {name: tuple(value.shape) for name, value in inputs.items()}
+    loaded = paddle_loading.load_model(path, shapes=shapes, weights=True)
     missing = [name for name in loaded.module.input_names if name not in inputs]
     if missing:
         names = ", ".join(map(repr, loaded.module.input_names))
         raise InputError(f"{path} needs the input {missing[0]!r}. Its inputs are: {names}.")
-    weights = paddle_loading.read_weights(loaded.model, path.with_suffix(paddle_loading.PARAMETERS_SUFFIX))
     data = [inputs[name] for name in loaded.module.input_names]
     compiled = compile_model(
         *(loaded.module, data), options=options or RunOptions(), system=system, name=loaded.name, show_progress=False
     )
-    parameters = {name: weights[name].read() for name in loaded.module._parameters}
-    compiled.executable.load_weights(parameters, {name: weights[name].read() for name in loaded.module._buffers})
+    compiled.executable.load_weights(dict(loaded.module.named_parameters()), dict(loaded.module.named_buffers()))
     return dict(zip(loaded.model.fetches, compiled.executable.run(data).outputs, strict=True))
 
 

@@ -26,7 +26,7 @@ def activate() -> None:
     own = logging.getLogger("openipu")
     if own.level == logging.NOTSET:  # Paddle has the root logger print everything
         own.setLevel(logging.WARNING)
-    from openipu_paddle import backend, compiled_program, devices, strategy
+    from openipu_paddle import backend, compiled_program, custom_ops, devices, strategy
 
     core = paddle.base.core
     place = devices.make_place_class(core.CPUPlace)
@@ -42,6 +42,7 @@ def activate() -> None:
     executor.run = compiled_program.extend_run(executor.run)
     _extend_devices(paddle, place)
     _extend_inference(paddle)
+    custom_ops.install(paddle)
     if not paddle.get_flags([PIR_VARIABLE])[PIR_VARIABLE]:
         from openipu_paddle import fluid, legacy_api
 

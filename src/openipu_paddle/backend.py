@@ -5,6 +5,7 @@ In: calls by Paddle's names. Out: the same on the program that was compiled last
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from openipu_paddle.devices import release_ipus
@@ -29,9 +30,11 @@ class IpuBackend:
         return cls._instance
 
     def set_scope(self, scope: Any) -> None:
+        """Where the variables of the next program are."""
         self.scope = scope
 
     def set_ipu_strategy(self, strategy: Any) -> None:
+        """The options of the next program."""
         self.strategy = strategy
 
     def weights_to_host(self) -> None:
@@ -49,11 +52,7 @@ class IpuBackend:
         self.current = None
 
     def save_model_proto(self, path: str) -> None:
-        """Write the current program's graphs as a text."""
-        from pathlib import Path
-
-        from openipu_paddle.dumping import write_program
-
+        """Write the current program as ONNX, with the weights that the device has."""
         if self.current is None or self.current.compiled is None:
             raise RuntimeError("There is no compiled program to save: call IpuCompiledProgram.compile() first.")
-        write_program(self.current.compiled.program, Path(path))
+        self.current.save(Path(path))

@@ -26,9 +26,11 @@ from openipu.translate.paddle import (
     check_places,
     describe_updates,
     find_type,
+    name_custom_ops,
     shard_evenly,
     slice_program,
 )
+from openipu_paddle.custom_ops import read_custom_names
 from openipu_paddle.devices import reserve_ipus
 from openipu_paddle.run_options import Shape, build_run_options, read_shape
 from openipu_paddle.scopes import find_tensor, read_variable
@@ -72,7 +74,7 @@ def prepare(
     part = slice_program(program, [*fetches, *given], training=training and loss is None)
     if training and optimizer is None:
         optimizer = describe_updates(part.updates, part.schedules)
-    ops = part.forward
+    ops = name_custom_ops(part.forward, read_custom_names(strategy))
     store = strategy._ipu_strategy
     replicas = read_shape(store).replicas
     ipus = max(store["num_ipus"] // max(replicas, 1), 1)

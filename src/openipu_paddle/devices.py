@@ -51,7 +51,7 @@ def make_place_class(base: Any) -> Any:
 
         def __init__(self, identity: int = 0) -> None:
             super().__init__()
-            self._identity = identity
+            self._identity = check_number(identity, "IPUPlace")
 
         def __repr__(self) -> str:
             return f"Place(ipu:{self._identity})"
@@ -59,12 +59,15 @@ def make_place_class(base: Any) -> Any:
         __str__ = __repr__
 
         def ipu_device_id(self) -> int:
+            """Its number."""
             return self._identity
 
         def get_device_id(self) -> int:
+            """Its number."""
             return self._identity
 
         def is_ipu_place(self) -> bool:
+            """Yes."""
             return True
 
     return IPUPlace
@@ -75,7 +78,12 @@ def read_device(name: str) -> int | None:
     found = re.fullmatch(r"ipu(?::(\d+))?", name.lower())
     if found is None:
         return None
-    number = int(found.group(1) or 0)
-    if number >= count_devices():
-        raise OptionError(f"The device {name!r} is not there: the IPUs are 0 to {count_devices() - 1}.")
+    return check_number(int(found.group(1) or 0), f"The device {name!r}")
+
+
+def check_number(number: int, what: str) -> int:
+    """The number of an IPU that is there."""
+    count = count_devices()
+    if not isinstance(number, int) or not 0 <= number < count:
+        raise OptionError(f"{what} names IPU {number!r}, which is not there: the IPUs are 0 to {count - 1}.")
     return number

@@ -1,7 +1,7 @@
-"""`IPU_ONNX_DUMP_PATH` and the option of the same meaning: the program as a file to look at.
+"""`IPU_ONNX_DUMP_PATH` and the option `onnx_dump_path`: the compiled program as an ONNX file.
 
-In: a compiled program and its strategy. Out: a text file with its graphs. openipu has no ONNX of its programs: what is
-written is its own graph.
+In: a program with its weights on the device, and a path. Out: an ONNX model of one micro-batch; of a training program
+also its update, `NAME.update.onnx`.
 """
 
 from __future__ import annotations
@@ -9,24 +9,26 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from openipu.files.saving import write_aside
-from openipu.graph import Program
+from openipu.session import Compiled
 from openipu_paddle.strategy import IpuStrategy
 
 DUMP_VARIABLE = "IPU_ONNX_DUMP_PATH"
+_SUFFIX = ".onnx"
 
 
-def dump_program(program: Program, strategy: IpuStrategy) -> None:
-    """Write the graphs where they are wanted."""
+def find_dump_path(strategy: IpuStrategy) -> Path | None:
+    """Where a program is to be written, if it is."""
     wanted = os.environ.get(DUMP_VARIABLE) or strategy.get_option("onnx_dump_path")
-    if wanted:
-        write_program(program, Path(str(wanted)))
+    return Path(str(wanted)) if wanted else None
 
 
-def write_program(program: Program, path: Path) -> None:
-    """Both graphs as text; into a directory under the program's name."""
-    graphs = [("micro", program.micro), ("update", program.update)]
-    text = "\n".join(f"# {name}\n{graph.module.code}" for name, graph in graphs if graph is not None)
-    place = path / f"{program.name}.txt" if path.is_dir() else path
-    with write_aside(place) as part:
-        part.write_text(text, encoding="utf-8")
+def write_onnx(compiled: Compiled, path: Path) -> Path:
+    """Write the program: into a directory under its own name, else under the name that is given, in .onnx."""
+    if path.is_dir():
+        path = path / f"{compiled.program.name}{_SUFFIX}"
+    elif path.suffix != _SUFFIX:
+        path = path.with_name(f"{path.name}{_SUFFIX}")
+    from openipu.export import Format, export_program
+
+    export_program(compiled, path, to=Format.ONNX, check=False)
+    return path

@@ -1,8 +1,8 @@
 """Dynamic-to-static: `paddle.jit.to_static` on IPUs while a strategy's patches are registered.
 
 In: calls of functions that `to_static` made. Out: their programs, compiled for IPUs once for each signature; in
-training a call is forward, backward and update. Weights go back to Paddle's tensors when a `state_dict` is asked for,
-and when the patches are released.
+training a call is forward, backward and update. Weights and the optimizer's state go back to Paddle's tensors when a
+`state_dict` is asked for and when the patches are released, and come from them again after `set_state_dict`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from openipu.errors import InputError, TranslationError
-from openipu.graph import OptimizerKind
-from openipu.translate.paddle import OptimizerDescription, ParameterGroup, Rate
+from openipu.errors import InputError
 from openipu_paddle.compiling import prepare
-from openipu_paddle.reading import read_program
+from openipu_paddle.dynamic_optimizers import describe_dynamic
+from openipu_paddle.reading import find_name, read_program
 from openipu_paddle.running import IpuProgram
 from openipu_paddle.scopes import write_variable
 from openipu_paddle.strategy import IpuStrategy
@@ -38,6 +37,7 @@ def register_patch(strategy: IpuStrategy) -> None:
     _replace(cache, "__getitem__", _extend_lookup(cache.__getitem__, strategy))
     for owner in (paddle.nn.Layer, paddle.optimizer.Optimizer):
         _replace(owner, "state_dict", _extend_state(owner.state_dict))
+        _replace(owner, "set_state_dict", _extend_loading(owner.set_state_dict))
     step = paddle.optimizer.lr.LRScheduler.step
     _replace(paddle.optimizer.lr.LRScheduler, "step", _extend_step(step, strategy))
 
@@ -65,6 +65,21 @@ def _extend_state(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, **kwargs)
 
     return state_dict
+
+
+def _extend_loading(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What is loaded goes to the devices, too; what else they hold is not lost by it."""
+
+    @functools.wraps(original)
+    def set_state_dict(*args: Any, **kwargs: Any) -> Any:
+        for program in _live:
+            program.synchronise()
+        result = original(*args, **kwargs)
+        for program in _live:
+            program.reload()
+        return result
+
+    return set_state_dict
 
 
 def _extend_step(original: Callable[..., Any], strategy: IpuStrategy) -> Callable[..., Any]:
@@ -97,25 +112,24 @@ class DynamicProgram:
     def __init__(self, concrete: Any, strategy: IpuStrategy, *, has_owner: bool) -> None:
         import paddle
 
-        self._parameters = {entry.name: entry for entry in _list_tensors(concrete.parameters)}
-        self._optimizer = strategy._optimizer
-        inputs = [entry for entry in concrete.inputs[1 if has_owner else 0 :] if hasattr(entry, "name")]
-        self._structure = concrete.outputs
-        self._outputs = [entry for entry in concrete.outputs if hasattr(entry, "name")]
-        self._scope = paddle.static.Scope()
-        for name, value in self._parameters.items():
-            write_variable(self._scope, name, torch.from_numpy(np.array(value.numpy())))
-        description = None
-        program = read_program(concrete.main_program).program
+        read = read_program(concrete.main_program)
+        self._parameters = _name_parameters(concrete.parameters, read.names)
+        given = concrete.inputs[1 if has_owner else 0 :]
+        self._feeds = [name for name in (_find_tensor_name(entry, read.names) for entry in given) if name is not None]
+        made = (_find_tensor_name(entry, read.names) for entry in concrete.outputs)
+        self._fetches = [name for name in made if name is not None]
+        self._states: dict[str, Any] = {}
+        description = loss = None
         if strategy.is_training:
-            if self._optimizer is None:
+            if strategy._optimizer is None:
                 raise InputError("Training needs an optimizer: call IpuStrategy.set_optimizer() before the model.")
-            trained = [name for name, value in self._parameters.items() if not value.stop_gradient]
-            description = describe_dynamic(self._optimizer, trained)
-        feeds, fetches = [entry.name for entry in inputs], [entry.name for entry in self._outputs]
-        loss = _find_loss(program.main.ops, fetches) if description is not None else None
-        prepared = prepare(program, feeds, fetches, strategy, "to_static", description, loss)
-        self._feeds = feeds
+            trained = {name: value for name, value in self._parameters.items() if not value.stop_gradient}
+            description, self._states = describe_dynamic(strategy._optimizer, trained)
+            loss = _find_loss(read.program.main.ops, self._fetches)
+        self._scope = paddle.static.Scope()
+        for name, value in (*self._parameters.items(), *self._states.items()):
+            write_variable(self._scope, name, torch.from_numpy(np.array(value.numpy())))
+        prepared = prepare(read.program, self._feeds, self._fetches, strategy, "to_static", description, loss)
         self._program = IpuProgram(prepared, strategy, self._scope)
         strategy.need_compile = False
 
@@ -127,7 +141,7 @@ class DynamicProgram:
         if len(given) != len(self._feeds):
             raise InputError(f"The program takes {len(self._feeds)} tensors, and {len(given)} are given.")
         feed = {name: value.numpy() for name, value in zip(self._feeds, given, strict=True)}
-        results = self._program.run(feed, [entry.name for entry in self._outputs])
+        results = self._program.run(feed, self._fetches)
         tensors = [paddle.to_tensor(array) for array in results]
         return tensors[0] if len(tensors) == 1 else tensors
 
@@ -137,10 +151,17 @@ class DynamicProgram:
 
         self._program.weights_to_host()
         with paddle.no_grad():
-            for name, tensor in self._parameters.items():
+            for name, tensor in (*self._parameters.items(), *self._states.items()):
                 held = self._scope.find_var(name)
                 if held is not None:
-                    tensor.set_value(np.array(held.get_tensor()).astype(tensor.numpy().dtype))
+                    value = np.array(held.get_tensor()).astype(tensor.numpy().dtype)
+                    tensor.set_value(value.reshape(tensor.shape))
+
+    def reload(self) -> None:
+        """Weights and state from Paddle's tensors, before the next run."""
+        for name, value in (*self._parameters.items(), *self._states.items()):
+            write_variable(self._scope, name, torch.from_numpy(np.array(value.numpy())))
+        self._program.forget_weights()
 
     def train(self) -> None:
         """Paddle tells its own programs."""
@@ -149,56 +170,24 @@ class DynamicProgram:
         """Paddle tells its own programs."""
 
 
-def _list_tensors(parameters: Any) -> list[Any]:
-    if isinstance(parameters, list | tuple):
-        return [inner for entry in parameters for inner in _list_tensors(entry)]
-    return [parameters] if hasattr(parameters, "numpy") else []
+def _name_parameters(parameters: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """The tensors of a program's variables by name. In the new form they come beside the values that stand for them."""
+    tensors, values = (parameters, parameters) if not _is_pair(parameters) else parameters
+    return {find_name(value, names): tensor for tensor, value in zip(tensors, values, strict=True)}
+
+
+def _is_pair(parameters: Any) -> bool:
+    return len(parameters) == 2 and all(isinstance(entry, list | tuple) for entry in parameters)
+
+
+def _find_tensor_name(entry: Any, names: Mapping[str, str]) -> str | None:
+    """The name of a variable of the program; None for other arguments of the function."""
+    try:
+        return find_name(entry, names)
+    except InputError:
+        return None
 
 
 def _find_loss(ops: Any, fetches: list[str]) -> str:
     marked = [op for op in ops if op.type == "identity_loss"]
     return str(marked[-1].outputs["Out"][0]) if marked else fetches[-1]
-
-
-_SETTINGS: dict[str, tuple[str, Callable[[Any], Mapping[str, Any]]]] = {
-    "SGD": ("sgd", lambda o: {}),
-    "Momentum": ("sgd", lambda o: {"momentum": o._momentum, "nesterov": bool(o._use_nesterov)}),
-    "Adam": ("adam", lambda o: {"betas": (o._beta1, o._beta2), "eps": o._epsilon}),
-    "AdamW": (
-        "adamw",
-        lambda o: {"betas": (o._beta1, o._beta2), "eps": o._epsilon, "weight_decay": float(o._weight_decay)},
-    ),
-    "Adamax": ("adamax", lambda o: {"betas": (o._beta1, o._beta2), "eps": o._epsilon}),
-    "Adagrad": ("adagrad", lambda o: {"eps": o._epsilon}),
-    "Adadelta": ("adadelta", lambda o: {"alpha": o._rho, "eps": o._epsilon}),
-    "RMSProp": (
-        "rmsprop",
-        lambda o: {
-            "alpha": o._rho,
-            "eps": o._epsilon,
-            "momentum": o._momentum,
-            "centered": bool(o._centered),
-            "use_tf_variant": True,
-        },
-    ),
-}
-
-
-def describe_dynamic(optimizer: Any, parameters: list[str]) -> OptimizerDescription:
-    """The structure of an optimizer of the dynamic mode."""
-    kind = type(optimizer).__name__
-    if kind not in _SETTINGS:
-        raise TranslationError(f"The optimizer {kind} is not known in dynamic mode. Known: {', '.join(_SETTINGS)}.")
-    name, read = _SETTINGS[kind]
-    settings: dict[str, Any] = {
-        key: value if isinstance(value, bool | tuple) else float(value) for key, value in read(optimizer).items()
-    }
-    regular = getattr(optimizer, "regularization", None)
-    if regular is not None and "weight_decay" not in settings:
-        settings["weight_decay"] = float(regular._coeff)
-    clip = getattr(optimizer, "_grad_clip", None)
-    if clip is not None and type(clip).__name__ != "ClipGradByGlobalNorm":
-        raise TranslationError(f"{type(clip).__name__} is not on an IPU: clip gradients by their global norm.")
-    group = ParameterGroup(tuple(parameters), Rate("", 1.0), settings)
-    limit = None if clip is None else float(clip.clip_norm)
-    return OptimizerDescription(OptimizerKind(name), (group,), limit, {}, settings.get("betas"))

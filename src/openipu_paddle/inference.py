@@ -6,7 +6,7 @@ In: a saved model and Paddle's calls. Out: results by handle. Everything without
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from openipu.files.origin import Origin
 from openipu.graph import RunOptions, Strategy
 from openipu.session import Compiled, FrontEnd, compile_model
 from openipu.translate.paddle import (
+    CustomName,
     PaddleModel,
     PaddleModule,
     build_graph,
     find_shape,
     halve_ops,
+    name_custom_ops,
     open_model,
     read_legacy,
     read_model,
@@ -51,11 +53,14 @@ class IpuSettings:
     ipu_enable_half_partial: bool = False
     ipu_enable_model_runtime_executor: bool = False  # another way to the same results
 
+    custom_ops: dict[str, CustomName] = field(default_factory=dict)  # by the type of Paddle's op
+
     def update(self, values: Mapping[str, Any]) -> None:
         """Set several; each must be of its type."""
+        names = [name for name in self.__dataclass_fields__ if name != "custom_ops"]
         for name, value in values.items():
-            if name not in self.__dataclass_fields__:
-                known = ", ".join(self.__dataclass_fields__)
+            if name not in names:
+                known = ", ".join(names)
                 raise OptionError(f"There is no IPU option {name!r} for inference. There are: {known}.")
             wanted = type(getattr(self, name))
             if wanted is float and isinstance(value, int) and not isinstance(value, bool):
@@ -135,8 +140,8 @@ def make_config_class(base: Any) -> Any:
             ipu_custom_ops_info: Sequence[Any] = (),
             ipu_custom_patterns: Mapping[str, bool] | None = None,
         ) -> None:
-            """Custom ops that `openipu.register_custom_op` knows; patterns of PopART have no effect."""
-            self._settings()
+            """What custom ops are called outside of Paddle: op, name, domain, version; patterns have no effect."""
+            self._settings().custom_ops.update(map(_read_custom, ipu_custom_ops_info))
 
         def load_ipu_config(self, config_path: str) -> None:
             """All of these from a JSON file."""
@@ -144,11 +149,14 @@ def make_config_class(base: Any) -> Any:
             content = read_json(Path(config_path), dict[str, Any], origin)
             names = {name: value for name, value in content.items() if name not in _CUSTOM}
             self._settings().update(names)
+            self.set_ipu_custom_info(*(content[name] for name in _CUSTOM[:1] if name in content))
 
         def use_ipu(self) -> bool:
+            """Does the model run on IPUs?"""
             return self._ipu is not None
 
         def set_model_buffer(self, program: bytes, program_size: int, weights: bytes, weights_size: int) -> None:
+            """A model in memory, in either form."""
             self._buffers = (bytes(program)[:program_size], bytes(weights)[:weights_size])
             super().set_model_buffer(program, program_size, weights, weights_size)
 
@@ -279,7 +287,8 @@ class IpuPredictor:
 
     def _build(self) -> tuple[PaddleModule, list[torch.dtype]]:
         model, half = self._model, self._settings.ipu_enable_fp16
-        ops = shard_evenly(slice_program(model.program, model.fetches).forward, self._settings.ipu_device_num)
+        ops = name_custom_ops(slice_program(model.program, model.fetches).forward, self._settings.custom_ops)
+        ops = shard_evenly(ops, self._settings.ipu_device_num)
         ops = halve_ops(ops) if half else ops
         built = build_graph(model.program, ops, model.feeds, model.fetches, name=model.graph.name)
 
@@ -290,6 +299,14 @@ class IpuPredictor:
         weights = {name: self._weights[name] for name in built.held}
         held = {name: value.to(fit(value.dtype)) for name, value in weights.items()}
         return PaddleModule(built.graph, held).eval(), [fit(entry.dtype) for entry in model.feeds.values()]
+
+
+def _read_custom(entry: Any) -> tuple[str, CustomName]:
+    """One entry of `ipu_custom_ops_info`."""
+    fields = list(entry) if isinstance(entry, list | tuple) else []
+    if len(fields) != 4 or not all(isinstance(part, str) for part in fields[:3]) or not str(fields[3]).isdecimal():
+        raise OptionError(f'A custom op is told as ["op", "name", "domain", "version"], not as {entry!r}.')
+    return fields[0], CustomName(fields[1], fields[2], int(fields[3]))
 
 
 def _find(handles: Mapping[str, Handle], name: str, kind: str) -> Handle:

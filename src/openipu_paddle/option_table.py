@@ -128,9 +128,7 @@ OPTIONS: dict[str, Option] = {
     "dot_checks": Option("vector", [], _LOGS),
     "hardware_instrumentations": Option("vector", [], _LOGS),
     "custom_codelets": Option("vector", [], "no effect: codelets of the original cannot run here"),
-    "custom_ops": Option(
-        "vector", [], "no effect: lists what add_custom_op added; an op that has no rule here is refused by name"
-    ),
+    "custom_ops": Option("vector", [], "acts: read only, lists what add_custom_op added"),
     "engine_options": Option("map", {}, "acts: autoReport.directory names the profile's place"),
     "report_options": Option("map", {}, _LOGS),
     "convolution_options": Option("map", {}, _COMPILER),
@@ -149,6 +147,6 @@ SPECIAL: dict[str, str] = {
     **dict.fromkeys(LOCATIONS, "acts: on_chip, use_replicated_tensor_sharding and the sizes from which they hold"),
     "accumulate_outer_fragment": _COMPILER,
     "replicated_collectives_settings": _COMPILER,
-    "custom_op": "acts: names an op that openipu.register_custom_op made known",
+    "custom_op": "acts: what an op is called by PopART or by openipu.register_custom_op",
     "compilation_progress_logger": "acts: is called with the progress of a compilation",
 }

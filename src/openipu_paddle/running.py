@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from openipu.capture import compute_hyper_parameters
-from openipu.errors import InputError
+from openipu.errors import InputError, OpenIpuError
 from openipu.session import Compiled
 from openipu.translate.paddle import OptimizerDescription, PaddleModule
 from openipu_paddle.compiling import Prepared, compile_prepared, find_shapes, make_spec
 from openipu_paddle.devices import release_ipus
-from openipu_paddle.dumping import dump_program
+from openipu_paddle.dumping import find_dump_path, write_onnx
 from openipu_paddle.run_options import read_shape
 from openipu_paddle.scopes import find_tensor, read_number, read_variable, to_numpy, to_torch, write_variable
 from openipu_paddle.strategy import IpuStrategy
@@ -47,9 +49,26 @@ class IpuProgram:
         """Compile for the shapes of one micro-batch, and tell the strategy's logger how far it is."""
         report = _Progress(self.strategy)
         self.compiled, self._module = compile_prepared(self.prepared, shapes, self.strategy, self.scope, report.reach)
-        dump_program(self.compiled.program, self.strategy)
         self._loaded = False
+        dump = find_dump_path(self.strategy)
+        if dump is not None:
+            try:
+                self.save(dump)
+            except OpenIpuError as error:
+                warnings.warn(f"The program is not written to {dump}: {error}", stacklevel=2)
+        if self._skips_runs():
+            self.compiled.executable.compile()  # what a first run would do, so that the cache has all of it
         return self.compiled
+
+    def save(self, path: Path) -> None:
+        """Write the program as ONNX, with the weights that the device has, or will have from the scope."""
+        compiled = self._need_compiled()
+        if not self._loaded:
+            self.load_weights()
+            self._loaded = False  # what is in the scope may change before the first run
+            if self.prepared.optimizer is not None:
+                compiled.executable.set_hyper_parameters(self._read_hyper_parameters(self.prepared.optimizer))
+        write_onnx(compiled, path)
 
     def run(self, feed: Mapping[str, Any], fetches: Sequence[str]) -> list[np.ndarray[Any, Any]]:
         """One call of `Executor.run`: all batches of a step."""
@@ -151,6 +170,10 @@ class IpuProgram:
         if state:
             compiled.executable.load_state(state)
         self._loaded = True
+
+    def forget_weights(self) -> None:
+        """What the scope holds is copied to the device again, before the next run."""
+        self._loaded = False
 
     def _read_state(self) -> dict[str, torch.Tensor]:
         optimizer = self.prepared.optimizer

@@ -71,15 +71,19 @@ class OptionStore:
         return {**found, "value_s": str(value)} if option.type in ("vector", "map") else found
 
     def get_all_option_names(self) -> list[str]:
+        """The names of all options that can be read."""
         return list(OPTIONS)
 
     def enable_pattern(self, name: str) -> None:
+        """Patterns rewrite PopART's graphs; openipu has none of them."""
         self.patterns[str(name)] = True
 
     def disable_pattern(self, name: str) -> None:
+        """See `enable_pattern`."""
         self.patterns[str(name)] = False
 
     def is_pattern_enabled(self, name: str) -> bool:
+        """Was it enabled? Patterns change nothing here."""
         return self.patterns.get(str(name), False)
 
     def __getitem__(self, name: str) -> Any:
@@ -115,6 +119,8 @@ def _check_special(name: str, value: Any) -> Any:
         return value
     if not isinstance(value, dict):
         raise OptionError(f"The option {name!r} is a dictionary, not {value!r}.")
+    if name == "custom_op" and (not isinstance(value.get("version", 1), int) or not value.get("paddle_op")):
+        raise OptionError(f"The option 'custom_op' needs a paddle_op, and a whole number as its version: {value!r}.")
     if name in LOCATIONS:
         unknown = [key for key in value if key not in LOCATION_FIELDS]
         if unknown:
@@ -213,7 +219,7 @@ class IpuStrategy:
     def add_custom_op(
         self, paddle_op: str, popart_op: str | None = None, domain: str = "custom.ops", version: int = 1
     ) -> None:
-        """Keep the name of an op of one's own, for scripts that ask for it; a program with such an op is refused."""
+        """What an op of one's own is called outside of Paddle: by PopART, or by `openipu.register_custom_op`."""
         named = paddle_op if popart_op is None else popart_op
         entry = {"paddle_op": paddle_op, "popart_op": named, "domain": domain, "version": version}
         self.set_options({"custom_op": entry})
@@ -240,18 +246,22 @@ class IpuStrategy:
 
     @property
     def num_ipus(self) -> int:
+        """IPUs of all replicas together."""
         return int(self.get_option("num_ipus"))
 
     @property
     def is_training(self) -> bool:
+        """Does the program train?"""
         return bool(self.get_option("is_training"))
 
     @property
     def enable_pipelining(self) -> bool:
+        """Do stages work at the same time?"""
         return bool(self.get_option("enable_pipelining"))
 
     @property
     def enable_fp16(self) -> bool:
+        """Does the program compute in half?"""
         return bool(self.get_option("enable_fp16"))
 
     @property

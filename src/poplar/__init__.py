@@ -29,6 +29,7 @@ from openipu.graph.mapped import (
 from openipu.graph.mapped import ElementType as Type
 from poplar import program
 from poplar._codelets import MultiVertex, Scalar, SupervisorVertex, Vertex
+from poplar._cycles import cycleCount, cycleStamp
 from poplar._errors import (
     application_runtime_error,
     control_program_error,
@@ -62,6 +63,7 @@ from poplar._errors import (
     unknown_field,
     unknown_vertex_type,
 )
+from poplar._estimators import FieldData, VertexIntrospector, VertexPerfEstimate
 from poplar._fields import InOut, Input, Output, Vector, VectorList
 from poplar._graph import Graph, VariableMappingMethod
 from poplar._target import Device, DeviceManager, IPUModel, Target, TargetType
@@ -79,6 +81,7 @@ from poplar.execution.streams import (
     ReplicatedStreamMode,
     StreamCallback,
 )
+from poplar.program import SyncType
 
 OptionFlags = dict
 
@@ -108,6 +111,7 @@ __all__ = [
     "Engine",
     "Executable",
     "Field",
+    "FieldData",
     "FieldRef",
     "Form",
     "Graph",
@@ -126,6 +130,7 @@ __all__ = [
     "Scalar",
     "StreamCallback",
     "SupervisorVertex",
+    "SyncType",
     "Target",
     "TargetType",
     "Tensor",
@@ -135,12 +140,16 @@ __all__ = [
     "Vector",
     "VectorList",
     "Vertex",
+    "VertexIntrospector",
+    "VertexPerfEstimate",
     "VertexRef",
     "append",
     "application_runtime_error",
     "compileGraph",
     "concat",
     "control_program_error",
+    "cycleCount",
+    "cycleStamp",
     "file_load_error",
     "graph_connection_error",
     "graph_cycle_error",

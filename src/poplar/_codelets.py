@@ -113,16 +113,17 @@ class PythonCodelet:
         vertex = self.cls.__new__(self.cls)
         workers = self.cls.workers if issubclass(self.cls, MultiVertex) else 0
         by_field = [(self.attributes[entry.name], entry, batch.arrays.get(entry.name)) for entry in self.fields]
+        calls: list[tuple[Any, ...]] = [(worker,) for worker in range(workers)] or [()]
+        failed = -1
         for place in range(batch.count):
             for attribute, entry, values in by_field:
                 setattr(vertex, attribute, _pick(entry, values, batch.state, place))
-            if workers:
-                for worker in range(workers):
-                    if vertex.compute(worker) is False:  # type: ignore[call-arg]
-                        return place
-            elif vertex.compute() is False:
-                return place
-        return -1
+            for arguments in calls:
+                if vertex.compute(*arguments) is False and failed < 0:
+                    failed = place
+                    if not batch.goes_on:
+                        return failed
+        return failed
 
     def estimate(self, batch: Batch) -> npt.NDArray[np.int64] | None:
         """`cycles(fields, state)` of the class, if it has one."""

@@ -25,6 +25,7 @@ from poplar._errors import (
     unknown_field,
     unknown_vertex_type,
 )
+from poplar._estimators import PerfEstimateFunc
 from poplar._graph_host import HostAccess, Shared, find_type
 from poplar._linear import mapTensorLinearly
 from poplar._lines import find_line, note_line
@@ -330,6 +331,18 @@ class Graph(HostAccess):
             vertex.table.flops[vertex.number] = int(flops)
 
     setCycleEstimate = setPerfEstimate
+
+    def registerPerfEstimator(self, codelet: str, function: PerfEstimateFunc) -> None:
+        """A function of (vertex, target) that says what vertices without an estimate of their own cost.
+
+        `vertex.getFieldInfo(name)` has sizes and states. The result is cycles, (cycles, flops) or a
+        `VertexPerfEstimate`.
+        """
+        if not callable(function):
+            raise type_error(f"registerPerfEstimator: {function!r} cannot be called.")
+        self.shared.estimators[normalise_name(codelet)] = function
+
+    registerCycleEstimator = registerPerfEstimator
 
 
 class VariableMappingMethod:

@@ -11,6 +11,7 @@ from typing import Any
 from openipu.graph.mapped import ELEMENT_TYPES, ElementType, LibraryOp, StreamKind
 from poplar import program as programs
 from poplar._errors import poplar_error, type_error
+from poplar._estimators import PerfEstimateFunc
 from poplar._store import Store
 from poplar._tensor import Tensor
 from poplar._vertices import Registered, VertexTable
@@ -23,6 +24,7 @@ class Shared:
     def __init__(self) -> None:
         self.store = Store()
         self.codelets: dict[str, Registered] = {}
+        self.estimators: dict[str, PerfEstimateFunc] = {}  # by codelet
         self.tables: list[VertexTable] = []
         self.streams: dict[str, DataStream] = {}
         self.remote_buffers: dict[str, RemoteBuffer] = {}

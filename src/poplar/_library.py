@@ -133,24 +133,63 @@ def call_library(
         ]
     for result, output in zip(results, outputs, strict=True):
         _check_output(function, result, output)
+    returned = tuple(recorder.find(result) for result in results)
+    _add(graph, prog, function, label, inputs, tuple(recorder.calls), returned, outputs)
+    return list(outputs)
+
+
+def call_kernel(
+    graph: Graph,
+    prog: Target,
+    function: str,
+    kernel: str,
+    priced: str,
+    arguments: Sequence[Any],
+    output: Tensor,
+    *,
+    name: str = "",
+    place: int = 0,
+) -> Tensor:
+    """Add one call of a function of our own, which costs what the operator `priced` costs. It writes `output`."""
+    inputs = [argument for argument in arguments if isinstance(argument, Tensor)]
+    numbers = iter(range(len(inputs)))
+    call = LibraryCall(
+        op=priced,
+        args=tuple(Value(next(numbers)) if isinstance(one, Tensor) else one for one in arguments),
+        kwargs={},
+        results=(len(inputs),),
+        shapes=(tuple(output.shape()),),
+        formats=(str(choose_format(output.elementType())).removeprefix("torch."),),
+        kernel=kernel,
+        place=place,
+    )
+    _add(graph, prog, function, name or kernel, inputs, (call,), call.results, [output])
+    return output
+
+
+def _add(
+    graph: Graph,
+    prog: Target,
+    function: str,
+    name: str,
+    inputs: Sequence[Tensor],
+    calls: tuple[LibraryCall, ...],
+    returned: tuple[int, ...],
+    outputs: Sequence[Tensor],
+) -> None:
+    """To the end of a sequence; or as a compute set of its own, for the caller to execute."""
     number = len(graph.shared.library_ops)
     graph.shared.library_ops.append(
         LibraryOp(
-            name=label,
+            name=name,
             function=function,
             inputs=tuple(tensor.view() for tensor in inputs),
-            calls=tuple(recorder.calls),
-            returned=tuple(recorder.find(result) for result in results),
+            calls=calls,
+            returned=returned,
             outputs=tuple(tensor.view() for tensor in outputs),
             line=find_line(note_line()),
         )
     )
-    add_to(graph, prog, number, label)
-    return list(outputs)
-
-
-def add_to(graph: Graph, prog: Target, number: int, name: str) -> None:
-    """To the end of a sequence; or as a compute set of its own, for the caller to execute."""
     if isinstance(prog, programs.Sequence):
         prog.add(programs.Library(number, name))
         return

@@ -61,14 +61,18 @@ def mapTensorLinearly(
     graph.setTileMapping(tensor, calcLinearTileMapping(graph, tensor, minElementsPerTile, grainSize))
 
 
-def mapTensorLinearlyWithOffset(
-    graph: Graph, tensor: Tensor, offset: int, minElementsPerTile: int | None = None, grainSize: int | None = None
-) -> int:
-    """The same from a tile on. Returns the tile after the last one that was used."""
-    mapping = calcLinearTileMapping(graph, tensor, minElementsPerTile, grainSize, offset)
+def mapTensorLinearlyWithOffset(graph: Graph, tensor: Tensor, *numbers: int, ascending: bool = True) -> int:
+    """The same from a tile on: `(graph, t, offset)` or `(graph, t, minElementsPerTile, grainSize, offset)`.
+
+    Returns the tile after the last one that was used.
+    """
+    given = [number for number in numbers if not isinstance(number, bool)]
+    ascending = next((flag for flag in numbers if isinstance(flag, bool)), ascending)
+    least, grain, offset = given if len(given) == 3 else (None, None, *(given or [0]))
+    mapping = calcLinearTileMapping(graph, tensor, least, grain, int(offset or 0), ascending)
     graph.setTileMapping(tensor, mapping)
     used = sum(1 for intervals in mapping if intervals)
-    return (offset + used) % len(mapping)
+    return int((offset or 0) + (used if ascending else -used)) % len(mapping)
 
 
 def getTileImbalance(graph: Graph, tensor: Tensor, minElementsPerTile: int = 0, grainSize: int = 1) -> int:

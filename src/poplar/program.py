@@ -26,6 +26,7 @@ __all__ = [
     "Call",
     "Copy",
     "CrossReplicaCopy",
+    "CycleStamp",
     "ErrorProgram",
     "Execute",
     "If",
@@ -84,15 +85,26 @@ class Sequence(Program):
 
 
 class Execute(Program):
-    """Run the vertices of a compute set. With a tensor, the conjunction of what they returned goes there."""
+    """Run the vertices of a compute set. With a tensor, whether all of them returned true goes there.
+
+    Without it, a vertex that returns false stops the program.
+    """
 
     def __init__(self, computeSet: ComputeSet, outTensor: Tensor | str | None = None, name: str = "") -> None:
         super().__init__(outTensor if isinstance(outTensor, str) else name)
         if not isinstance(computeSet, ComputeSet):
             raise control_program_error(f"Execute: {computeSet!r} is no compute set.")
-        if isinstance(outTensor, Tensor):
-            raise control_program_error("Execute: an exit tensor is not there. Give the vertices an output field.")
         self.computeSet = computeSet
+        self.exit = outTensor if isinstance(outTensor, Tensor) else None
+        if self.exit is None:
+            return
+        _check_scalar(self.exit, "Execute", "the exit value")
+        if self.exit.containsConstant():
+            raise control_program_error(
+                f"Execute: the exit value {self.exit!r} is a constant, which nothing can write."
+            )
+        if computeSet.table.library is not None:
+            raise control_program_error("Execute: the vertices of a library function have no exit value.")
 
 
 class Copy(Program):
@@ -257,6 +269,14 @@ class Sync(Program):
         self.kind = kind
 
 
+class CycleStamp(Program):
+    """Cycles of all that ran since the program was loaded; with `since`, since that stamp. See `poplar.cycleCount`."""
+
+    def __init__(self, tensor: Tensor, since: Tensor | None = None, name: str = "") -> None:
+        super().__init__(name)
+        self.tensor, self.since = tensor, since
+
+
 class AssumeEqualAcrossReplicas(Program):
     """The tensor may decide control flow: replicas are compared there anyway."""
 
@@ -339,8 +359,8 @@ def _check_remote(buffer: RemoteBuffer, tensor: Tensor, offset: Tensor | None) -
         )
 
 
-def _check_scalar(tensor: Tensor, what: str) -> None:
+def _check_scalar(tensor: Tensor, what: str, subject: str = "what decides") -> None:
     if tensor.numElements() != 1 or tensor.elementType().is_floating:
         raise control_program_error(
-            f"{what}: what decides must be one BOOL or integer, and is {tensor.shape()} of {tensor.elementType()}."
+            f"{what}: {subject} must be one BOOL or integer, and is {tensor.shape()} of {tensor.elementType()}."
         )

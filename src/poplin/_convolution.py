@@ -17,7 +17,7 @@ from openipu.graph.mapped import FLOAT, choose_format
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library
-from poplar._linear import mapTensorLinearly
+from poplin._operands import make_operand
 
 
 @dataclass(slots=True)
@@ -61,22 +61,22 @@ class ConvParams:
 
 def createInput(graph: Graph, params: ConvParams, name: str = "", *rest: Any) -> Tensor:
     channels = params.inputChannels * params.numConvGroups
-    return _create(graph, params.inputType, [params.batchSize, channels, *params.inputFieldShape], name or "in")
+    shape = [params.batchSize, channels, *params.inputFieldShape]
+    return make_operand(graph, params.inputType, shape, [name], "in")
 
 
 def createWeights(graph: Graph, params: ConvParams, name: str = "", *rest: Any) -> Tensor:
     shape = [params.numConvGroups, params.outputChannels, params.inputChannels, *params.kernelShape]
-    return _create(graph, params.inputType, shape, name or "weights")
+    return make_operand(graph, params.inputType, shape, [name], "weights")
 
 
 def createBiases(graph: Graph, activations: Tensor, name: str = "", *rest: Any) -> Tensor:
-    return _create(graph, activations.elementType(), [activations.dim(1)], name or "biases")
+    return make_operand(graph, activations.elementType(), [activations.dim(1)], [name], "biases")
 
 
-def _create(graph: Graph, element: Type, shape: Sequence[int], name: str) -> Tensor:
-    made = graph.addVariable(element, shape, name)
-    mapTensorLinearly(graph, made)
-    return made
+def createConvOutput(graph: Graph, params: ConvParams, name: str = "", *rest: Any) -> Tensor:
+    shape = [params.batchSize, params.outputChannels * params.numConvGroups, *params.getOutputFieldShape()]
+    return make_operand(graph, params.outputType or params.inputType, shape, [name], "out")
 
 
 def _pad(tensor: torch.Tensor, params: ConvParams) -> torch.Tensor:
@@ -110,16 +110,45 @@ def convolution(
     *rest: Any,
 ) -> Tensor:
     """A convolution; with `transposeAndFlipWeights` the one that gives the gradient of its input."""
+    return _run(graph, activations, weights, None, params, transposeAndFlipWeights, prog, name)
+
+
+def convolutionWithOutput(
+    graph: Graph,
+    activations: Tensor,
+    weights: Tensor,
+    out: Tensor,
+    params: ConvParams,
+    transposeAndFlipWeights: bool,
+    prog: Target,
+    name: str = "",
+    *rest: Any,
+) -> None:
+    """The same into a tensor of the user's."""
+    _run(graph, activations, weights, out, params, transposeAndFlipWeights, prog, name)
+
+
+def _run(
+    graph: Graph,
+    activations: Tensor,
+    weights: Tensor,
+    out: Tensor | None,
+    params: ConvParams,
+    turned: bool,
+    prog: Target,
+    name: str,
+) -> Tensor:
     wanted = choose_format(params.outputType or params.inputType)
 
     def traced(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        if transposeAndFlipWeights:
+        if turned:
             w = w.transpose(1, 2).flip(list(range(3, w.dim())))
         made = _convolve(a, w, params)
         return made if made.dtype is wanted else made.to(wanted)
 
-    types = [params.outputType or params.inputType]
-    return call_library(graph, prog, "poplin::convolution", traced, [activations, weights], types=types, name=name)[0]
+    types, outputs = [params.outputType or params.inputType], None if out is None else [out]
+    operands, function = [activations, weights], "poplin::convolution"
+    return call_library(graph, prog, function, traced, operands, outputs=outputs, types=types, name=name)[0]
 
 
 def weightsTransposeChansFlipXY(graph: Graph, weights: Tensor, out: Tensor, prog: Target, name: str = "") -> None:

@@ -13,8 +13,9 @@ import torch
 
 from openipu.graph.mapped import choose_format
 from poplar import Graph, Tensor, Type
+from poplar import program as programs
 from poplar._library import Target, call_library
-from poplar._linear import mapTensorLinearly
+from poplin._operands import make_operand
 
 
 class PlanningCache:
@@ -55,6 +56,14 @@ def matMulWithOutput(graph: Graph, a: Tensor, b: Tensor, out: Tensor, prog: Targ
     call_library(graph, prog, "poplin::matMul", traced, [a, b], outputs=[out], name=name or label)
 
 
+def matMulGroupedWithOutput(
+    graph: Graph, a: Tensor, b: Tensor, out: Tensor, prog: Target, *rest: Any, name: str = ""
+) -> None:
+    _, label = _types(rest, a)
+    traced = _product(choose_format(out.elementType()), True)
+    call_library(graph, prog, "poplin::matMulGrouped", traced, [a, b], outputs=[out], name=name or label)
+
+
 def matMulGrouped(graph: Graph, a: Tensor, b: Tensor, prog: Target, *rest: Any, name: str = "") -> Tensor:
     """The same for each entry of the first dimension."""
     element, label = _types(rest, a)
@@ -91,29 +100,44 @@ def matMulGroupedAcc(
     _accumulate(graph, c, k, a, b, prog, name, grouped=True)
 
 
-def _create(graph: Graph, element: Type, shape: Sequence[int], name: str) -> Tensor:
-    made = graph.addVariable(element, shape, name)
-    mapTensorLinearly(graph, made)
-    return made
-
-
-def _read_shapes(rest: tuple[Any, ...]) -> tuple[list[int], list[int], str]:
+def _read_shapes(rest: tuple[Any, ...]) -> tuple[list[int], list[int]]:
     """`([output type,] left shape, right shape, name, …)`."""
-    shapes = [list(value) for value in rest if isinstance(value, (list, tuple))]
-    return shapes[0], shapes[1], next((value for value in rest if isinstance(value, str)), "")
+    left, right = (list(value) for value in rest if isinstance(value, (list, tuple)))
+    return left, right
 
 
 def createMatMulInputLHS(graph: Graph, element: Type, *rest: Any, name: str = "") -> Tensor:
     """A variable for the left side: `(graph, type, [output type,] left shape, right shape, name)`."""
-    left, _, label = _read_shapes(rest)
-    return _create(graph, element, left, name or label or "lhs")
+    return make_operand(graph, element, _read_shapes(rest)[0], [name, *rest], "lhs")
 
 
 def createMatMulInputRHS(graph: Graph, element: Type, *rest: Any, name: str = "") -> Tensor:
-    _, right, label = _read_shapes(rest)
-    return _create(graph, element, right, name or label or "rhs")
+    return make_operand(graph, element, _read_shapes(rest)[1], [name, *rest], "rhs")
 
 
+def createMatMulOutput(graph: Graph, element: Type, *rest: Any, name: str = "") -> Tensor:
+    """A variable for the result: `(graph, type, [output type,] left shape, right shape, name)`."""
+    left, right = _read_shapes(rest)
+    found = next((value for value in rest if isinstance(value, Type)), element)
+    return make_operand(graph, found, [*left[:-1], right[-1]], [name, *rest], "product")
+
+
+def preArrangeMatMulInputRHS(
+    graph: Graph, aShape: Sequence[int], b: Tensor, prog: programs.Sequence, *rest: Any, name: str = ""
+) -> Tensor:
+    """A copy of the right side, spread as `createMatMulInputRHS` does."""
+    made = make_operand(graph, b.elementType(), b.shape(), [name, *rest], "rhs")
+    prog.add(programs.Copy(b, made))
+    return made
+
+
+def transposeGroupedMatrix(a: Tensor) -> Tensor:
+    """Each matrix of [groups, rows, columns] turned, as a view."""
+    return a.dimShuffle([0, 2, 1])
+
+
+createMatMulGroupedOutput = createMatMulOutput
+preArrangeMatMulGroupedInputRHS = preArrangeMatMulInputRHS
 createMatMulGroupedInputLHS = createMatMulInputLHS
 createMatMulGroupedInputRHS = createMatMulInputRHS
 

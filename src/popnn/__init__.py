@@ -4,6 +4,7 @@ In: `poplar` graphs, tensors and sequences. Out: steps at the end of the sequenc
 """
 
 from poplar import Graph
+from poplin import createNormBeta, createNormGamma, createNormParams
 from popnn import _flat, bn, ctc, ctc_infer, gn, gru, ln, lstm, pooling, rnn  # noqa: F401 (C++ calls _flat)
 from popnn import instance as in_
 from popnn._loss import (
@@ -16,6 +17,7 @@ from popnn._loss import (
     calcLoss,
     maxAndArgMax,
     minAndArgMin,
+    topK,
 )
 from popnn._softmax import logSoftmax, logSoftmaxInPlace
 from popnn._spatial import spatialSoftMax2D
@@ -42,6 +44,9 @@ __all__ = [
     "bn",
     "calcAccuracy",
     "calcLoss",
+    "createNormBeta",
+    "createNormGamma",
+    "createNormParams",
     "ctc",
     "ctc_infer",
     "gn",
@@ -59,4 +64,5 @@ __all__ = [
     "pooling",
     "rnn",
     "spatialSoftMax2D",
+    "topK",
 ]

@@ -1,4 +1,4 @@
-"""Recurrent layers with tensors alone as arguments and results, as C++ calls them.
+"""Layers with tensors alone as arguments and results, as C++ calls them.
 
 In: states and weights as separate tensors, and whether what C++ gives by pointer is wanted. Out: lists of tensors.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from poplar import Graph, Tensor
 from poplar._library import Target
+from popnn import _loss as layers
 from popnn import gru, lstm
 
 
@@ -133,3 +134,9 @@ def gruWU(
 def createGruWeights(graph: Graph, params: gru.GruParams) -> list[Tensor]:
     made = gru.createWeights(graph, params)
     return [made.inputWeights, made.outputWeights, made.biases]
+
+
+def topK(graph: Graph, tensor: Tensor, k: int, sort: bool, prog: Target, name: str = "") -> list[Tensor]:
+    """[values, places]."""
+    places: list[Tensor] = []
+    return [layers.topK(graph, tensor, places, k, sort, prog, name), *places]

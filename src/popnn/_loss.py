@@ -112,3 +112,17 @@ def maxAndArgMax(graph: Graph, tensor: Tensor, prog: Target, name: str = "") -> 
 def minAndArgMin(graph: Graph, tensor: Tensor, prog: Target, name: str = "") -> tuple[Tensor, Tensor]:
     found = _find(graph, tensor, prog, name, largest=False, values=True)
     return found[0], found[1]
+
+
+def topK(
+    graph: Graph, tensor: Tensor, indices: list[Tensor], k: int, sort: bool, prog: Target, name: str = ""
+) -> Tensor:
+    """The k largest of each row; a list gets the tensor of their places. They are in order in any case."""
+
+    def traced(given: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return tuple(torch.topk(given, k, -1))  # type: ignore[return-value]
+
+    types = [tensor.elementType(), UNSIGNED_INT]
+    made = call_library(graph, prog, "popnn::topK", traced, [tensor], types=types, name=name)
+    indices.append(made[1])
+    return made[0]

@@ -13,6 +13,7 @@ import torch
 
 from openipu.graph.mapped import FLOAT
 from poplar import Graph, Tensor, Type
+from poplar._errors import poplar_error
 from poplar._library import Target, call_library
 from popnn._holders import Holder, fill, read_rest
 from popnn.lstm import _create
@@ -35,7 +36,10 @@ class GruParams:
 
 @dataclass(slots=True)
 class GruWeights:
-    """[3, input, hidden], [3, hidden, hidden], [3, hidden]."""
+    """[3, input, hidden], [3, hidden, hidden], [3, hidden].
+
+    With `resetAfter` biases are [3, 2, hidden]: one for the input, one for the state.
+    """
 
     inputWeights: Tensor
     outputWeights: Tensor
@@ -55,7 +59,7 @@ def createWeights(graph: Graph, params: GruParams, name: str = "", *rest: Any) -
     return GruWeights(
         _create(graph, params, [GATES, params.inputSize, hidden], "gru/input weights"),
         _create(graph, params, [GATES, hidden, hidden], "gru/output weights"),
-        _create(graph, params, [GATES, hidden], "gru/biases"),
+        _create(graph, params, [GATES, 2, hidden] if params.resetAfter else [GATES, hidden], "gru/biases"),
     )
 
 
@@ -64,19 +68,25 @@ def gruFwd(
 ) -> Tensor:
     """`(graph, params, state, in, weights, [intermediates,] prog)`: h' = u h + (1 - u) c."""
     intermediates, prog = read_rest("gruFwd", rest)
+    wanted = [GATES, 2, params.hiddenSize] if params.resetAfter else [GATES, params.hiddenSize]
+    if weights.biases.shape() != wanted:
+        raise poplar_error(f"gruFwd: biases need shape {wanted}, not {weights.biases.shape()}.")
 
     def traced(
         given: torch.Tensor, hidden: torch.Tensor, into: torch.Tensor, back: torch.Tensor, biases: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         outputs, kept = [], []
         for step in range(given.shape[0]):
-            entered = [torch.addmm(biases[gate], given[step], into[gate]) for gate in range(GATES)]
-            reset = torch.sigmoid(torch.addmm(entered[0], hidden, back[0]))
-            update = torch.sigmoid(torch.addmm(entered[1], hidden, back[1]))
+            first = biases[:, 0] if params.resetAfter else biases
+            entered = [torch.addmm(first[gate], given[step], into[gate]) for gate in range(GATES)]
             if params.resetAfter:
-                turned = torch.mm(hidden, back[2])
+                around = [torch.addmm(biases[gate, 1], hidden, back[gate]) for gate in range(GATES)]
+                reset, update = torch.sigmoid(entered[0] + around[0]), torch.sigmoid(entered[1] + around[1])
+                turned = around[2]
                 candidate = torch.tanh(entered[2] + reset * turned)
             else:
+                reset = torch.sigmoid(torch.addmm(entered[0], hidden, back[0]))
+                update = torch.sigmoid(torch.addmm(entered[1], hidden, back[1]))
                 turned = reset * hidden
                 candidate = torch.tanh(torch.addmm(entered[2], turned, back[2]))
             if intermediates is not None:
@@ -175,7 +185,10 @@ def gruWU(
         targets = [gates[0], gates[1], gates[2] * reset if params.resetAfter else gates[2]]
         feedback = [torch.mm(source.t(), target) for source, target in zip(sources, targets, strict=True)]
         flat = given.reshape(-1, given.shape[2]).t().unsqueeze(0).expand(GATES, -1, -1)
-        return torch.bmm(flat, gates), torch.stack(feedback), torch.sum(gates, 1)
+        biases = torch.sum(gates, 1)
+        if params.resetAfter:
+            biases = torch.stack([biases, torch.stack([torch.sum(target, 0) for target in targets])], 1)
+        return torch.bmm(flat, gates), torch.stack(feedback), biases
 
     operands = [input, fwdIntermediates, bwdIntermediates]
     types = [params.dataType] * 3

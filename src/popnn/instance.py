@@ -12,6 +12,7 @@ instanceNormWhiten = gn.groupNormWhiten
 instanceNormalise = gn.groupNormalise
 instanceNormParamGradients = gn.groupNormParamGradients
 instanceNormGradients = gn.groupNormGradients
+instanceNormParamUpdate = gn.groupNormParamUpdate
 
 
 def instanceNormStatistics(

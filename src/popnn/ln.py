@@ -12,6 +12,7 @@ layerNormWhiten = gn.groupNormWhiten
 layerNormalise = gn.groupNormalise
 layerNormParamGradients = gn.groupNormParamGradients
 layerNormGradients = gn.groupNormGradients
+layerNormParamUpdate = gn.groupNormParamUpdate
 
 
 def layerNormStatistics(

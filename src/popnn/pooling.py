@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 
-from openipu.graph.mapped import FLOAT
+from openipu.graph.mapped import FLOAT, MAX_POOL_GRADIENT
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
-from poplar._library import Target, call_library
+from poplar._library import Target, call_kernel, call_library
 
 
 class PoolingType(Enum):
@@ -81,25 +81,43 @@ def poolInputGradient(
     *rest: Any,
     name: str = "",
 ) -> Tensor:
-    """The gradient of the input: `(graph, params, in, pooled, gradient, [useScaledGradient,] prog)`."""
+    """The gradient of the input: `(graph, params, in, pooled, gradient, [useScaledGradient,] prog)`.
+
+    Of a max pool, every maximum of a window gets its gradient; with `useScaledGradient` they share it.
+    """
     prog = next(value for value in rest if not isinstance(value, (bool, str)))
+    scaled = bool(rest and rest[0] is True)
     kernel, stride, padding = (
         list(params.kernelShape),
         list(params.stride) or list(params.kernelShape),
         params.padding(),
     )
 
+    function = "popnn::poolInputGradient"
+    if params.poolingType is PoolingType.MAX:
+        _check_shapes(params, tensor, pooled, gradient)
+        made = graph.clone(tensor.elementType(), tensor, f"{name or function}/out")
+        arguments = [gradient, tensor, kernel, stride, padding, [1, 1], False, pooled, scaled]
+        priced = "aten.max_pool2d_with_indices_backward.default"
+        return call_kernel(graph, prog, function, MAX_POOL_GRADIENT, priced, arguments, made, name=name)
+
     def traced(given: torch.Tensor, made: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-        aten = torch.ops.aten
-        found: torch.Tensor
-        if params.poolingType is PoolingType.MAX:
-            _, places = aten.max_pool2d_with_indices(given, kernel, stride, padding, [1, 1], False)
-            found = aten.max_pool2d_with_indices_backward(grad, given, kernel, stride, padding, [1, 1], False, places)
-        else:
-            divisor = 1 if params.poolingType is PoolingType.SUM else None
-            found = aten.avg_pool2d_backward(grad, given, kernel, stride, padding, False, False, divisor)
+        divisor = 1 if params.poolingType is PoolingType.SUM else None
+        found: torch.Tensor = torch.ops.aten.avg_pool2d_backward(
+            grad, given, kernel, stride, padding, False, False, divisor
+        )
         return found
 
     types = [tensor.elementType()]
     operands = [tensor, pooled, gradient]
-    return call_library(graph, prog, "popnn::poolInputGradient", traced, operands, types=types, name=name)[0]
+    return call_library(graph, prog, function, traced, operands, types=types, name=name)[0]
+
+
+def _check_shapes(params: PoolParams, tensor: Tensor, pooled: Tensor, gradient: Tensor) -> None:
+    shape = tensor.shape()
+    if len(shape) != 4 or shape[2:] != list(params.inputFieldShape):
+        raise poplar_error(f"poolInputGradient: the input is {shape}, and the field {list(params.inputFieldShape)}.")
+    for what, one in (("pooled", pooled), ("the gradient", gradient)):
+        wanted = [*shape[:2], *params.getOutputFieldShape()]
+        if one.shape() != wanted:
+            raise poplar_error(f"poolInputGradient: {what} needs shape {wanted}, not {one.shape()}.")

@@ -12,35 +12,42 @@ import torch
 from poplar import Graph, Tensor
 from poplar._errors import poplar_error
 from poplar._library import Target, call_library
+from popnn._rnn_steps import (
+    backwardGradientStep,
+    createBwdState,
+    createFwdState,
+    createInput,
+    createWeightsFeedback,
+    createWeightsInput,
+    forwardWeightInput,
+    getOutputFromFwdState,
+    paramDeltaUpdate,
+)
 from popnn.nonlinearity import BACKWARD, FORWARD, NonLinearityType
 
 
 def forwardIterate(
     graph: Graph,
-    sequence: Tensor,
-    state: Tensor,
-    weightsInput: Tensor,
-    weightsFeedback: Tensor,
+    feedFwdIn: Tensor,
+    initState: Tensor,
+    feedbackWeights: Tensor,
     biases: Tensor,
     prog: Target,
     nonLinearityType: NonLinearityType = NonLinearityType.TANH,
     *rest: Any,
     name: str = "",
 ) -> Tensor:
-    """h' = f(x W + h F + b) for each step."""
+    """h' = f(x + h F + b) for each step, where x is the input times its weights (`forwardWeightInput`)."""
 
-    def traced(
-        given: torch.Tensor, hidden: torch.Tensor, into: torch.Tensor, back: torch.Tensor, shift: torch.Tensor
-    ) -> torch.Tensor:
+    def traced(given: torch.Tensor, hidden: torch.Tensor, back: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
         outputs = []
         for step in range(given.shape[0]):
-            hidden = FORWARD[nonLinearityType](torch.addmm(torch.addmm(shift, given[step], into), hidden, back))
+            hidden = FORWARD[nonLinearityType](torch.addmm(given[step] + shift, hidden, back))
             outputs.append(hidden)
         return torch.stack(outputs)
 
-    operands = [sequence, state, weightsInput, weightsFeedback, biases]
-    types = [sequence.elementType()]
-    return call_library(graph, prog, "popnn::rnnFwd", traced, operands, types=types, name=name)[0]
+    operands, types = [feedFwdIn, initState, feedbackWeights, biases], [feedFwdIn.elementType()]
+    return call_library(graph, prog, "popnn::forwardIterate", traced, operands, types=types, name=name)[0]
 
 
 def rnnFwdSequence(
@@ -58,21 +65,8 @@ def rnnFwdSequence(
 ) -> Tensor:
     """All outputs. With `weightedIn`, the input times its weights is there already."""
     if weightedIn is None:
-        return forwardIterate(
-            graph, prevLayerActs, fwdStateInit, feedFwdWeights, feedbackWeights, biases, prog, nonLinearityType,
-            name=name,
-        )  # fmt: skip
-
-    def traced(given: torch.Tensor, hidden: torch.Tensor, back: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-        outputs = []
-        for step in range(given.shape[0]):
-            hidden = FORWARD[nonLinearityType](torch.addmm(given[step] + shift, hidden, back))
-            outputs.append(hidden)
-        return torch.stack(outputs)
-
-    operands = [weightedIn, fwdStateInit, feedbackWeights, biases]
-    types = [weightedIn.elementType()]
-    return call_library(graph, prog, "popnn::rnnFwdSequence", traced, operands, types=types, name=name)[0]
+        weightedIn = forwardWeightInput(graph, prevLayerActs, feedFwdWeights, prog)
+    return forwardIterate(graph, weightedIn, fwdStateInit, feedbackWeights, biases, prog, nonLinearityType, name=name)
 
 
 _FROM_OUTPUT = (
@@ -135,3 +129,19 @@ def rnnBwdSequence(
         made.insert(0, None)
     made += [None] * (4 - len(made))
     return made[0], made[1], made[2], made[3]
+
+
+__all__ = [
+    "backwardGradientStep",
+    "createBwdState",
+    "createFwdState",
+    "createInput",
+    "createWeightsFeedback",
+    "createWeightsInput",
+    "forwardIterate",
+    "forwardWeightInput",
+    "getOutputFromFwdState",
+    "paramDeltaUpdate",
+    "rnnBwdSequence",
+    "rnnFwdSequence",
+]

@@ -6,37 +6,50 @@ PyTorch's, costs those of the same calls from PopTorch.
 
 from poplar import Graph
 from popops import expr
-from popops._cast import cast, castInPlace, castWithOutput, fill, iota, select, zero
+from popops._cast import cast, castInPlace, castWithOutput, fill, iota, zero
+from popops._choices import clamp, clampInPlace, clampWithOutput, select, selectInPlace, selectWithOutput
 from popops._elementwise import *  # noqa: F403
 from popops._elementwise import map, mapInPlace, mapWithOutput
 from popops._images import createNormaliseImageInput, normaliseImage
 from popops._loops import countedForLoop, countedLoop
+from popops._padding import pad, padding
+from popops._predicates import allTrue, hasNaN, hasNaNOrInf
 from popops._reduce import Operation, ReduceParams, SingleReduceOp, reduce, reduceMany, reduceWithOutput
 from popops._rows import (
+    createDynamicSliceOutput,
     createIndicesTensor,
     createSliceableTensor,
+    createSliceableTensorFromSlice,
     createSliceTensor,
     dynamicSlice,
+    dynamicSliceWithOutput,
     dynamicUpdate,
     encodeOneHot,
-    gather,
     multiSlice,
     multiUpdate,
     multiUpdateAdd,
     multiUpdateMax,
     multiUpdateMul,
-    pad,
-    scatter,
 )
 from popops._scaled import scaledAddTo, scaledSubtractFrom
+from popops._scattered import (
+    MASKED_LABEL_CODE,
+    createGatherInput,
+    gather,
+    scatter,
+    selectScalarFromRows,
+    updateScalarInRows,
+)
 from popops._sequences import sequenceSlice
 from popops._sorting import (
     SortOrder,
     TopKParams,
+    createTopKInput,
     histogram,
     sort,
     sortInPlace,
     sortKeyValue,
+    sortKeyValueInPlace,
     topK,
     topKKeyValue,
     topKWithPermutation,
@@ -49,27 +62,39 @@ def addCodelets(graph: Graph) -> None:
 
 
 __all__ = [
+    "MASKED_LABEL_CODE",
     "Operation",
     "ReduceParams",
     "SingleReduceOp",
     "SortOrder",
     "TopKParams",
     "addCodelets",
+    "allTrue",
     "cast",
     "castInPlace",
     "castWithOutput",
+    "clamp",
+    "clampInPlace",
+    "clampWithOutput",
     "countedForLoop",
     "countedLoop",
+    "createDynamicSliceOutput",
+    "createGatherInput",
     "createIndicesTensor",
     "createNormaliseImageInput",
     "createSliceTensor",
     "createSliceableTensor",
+    "createSliceableTensorFromSlice",
+    "createTopKInput",
     "dynamicSlice",
+    "dynamicSliceWithOutput",
     "dynamicUpdate",
     "encodeOneHot",
     "expr",
     "fill",
     "gather",
+    "hasNaN",
+    "hasNaNOrInf",
     "histogram",
     "iota",
     "map",
@@ -82,6 +107,7 @@ __all__ = [
     "multiUpdateMul",
     "normaliseImage",
     "pad",
+    "padding",
     "reduce",
     "reduceMany",
     "reduceWithOutput",
@@ -89,14 +115,19 @@ __all__ = [
     "scaledSubtractFrom",
     "scatter",
     "select",
+    "selectInPlace",
+    "selectScalarFromRows",
+    "selectWithOutput",
     "sequenceSlice",
     "sort",
     "sortInPlace",
     "sortKeyValue",
+    "sortKeyValueInPlace",
     "splineBasis",
     "splineWeighting",
     "topK",
     "topKKeyValue",
     "topKWithPermutation",
+    "updateScalarInRows",
     "zero",
 ]

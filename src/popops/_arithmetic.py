@@ -63,7 +63,7 @@ UNARY: Mapping[str, Callable[[Any], Any]] = {
     "log": torch.log,
     "log1p": torch.log1p,
     "logicalNot": torch.logical_not,
-    "nearbyInt": torch.round,
+    "nearbyint": torch.round,
     "neg": torch.neg,
     "popcount": _popcount,
     "relu": torch.relu,

@@ -75,16 +75,3 @@ def iota(graph: Graph, tensor: Tensor, start: int, prog: Target, name: str = "")
         outputs=[tensor],
         name=name,
     )
-
-
-def select(graph: Graph, a: Any, b: Any, predicate: Tensor, prog: Target, name: str = "") -> Tensor:
-    """`a` where the predicate is true, else `b`."""
-    operands = [one for one in (a, b, predicate) if isinstance(one, Tensor)]
-
-    def traced(*given: torch.Tensor) -> torch.Tensor:
-        arrived = iter(given)
-        first, second, third = (next(arrived) if isinstance(one, Tensor) else one for one in (a, b, predicate))
-        return torch.where(third, first, second)
-
-    types = [next(one.elementType() for one in operands if one is not predicate)]
-    return call_library(graph, prog, "popops::select", traced, operands, types=types, name=name)[0]

@@ -38,14 +38,14 @@ def map(
     graph: Graph, expression: Any, tensors: Sequence[Any], prog: Target, name: str = "", options: Any = None
 ) -> Tensor:
     """A new tensor from an expression over `_1`, `_2`, …"""
-    return _apply(graph, "popops::map", _as_expression(expression), tensors, prog, name, None)
+    return apply(graph, "popops::map", _as_expression(expression), tensors, prog, name, None)
 
 
 def mapInPlace(
     graph: Graph, expression: Any, tensors: Sequence[Any], prog: Target, name: str = "", options: Any = None
 ) -> None:
     """The same, written to the first tensor."""
-    _apply(graph, "popops::mapInPlace", _as_expression(expression), tensors, prog, name, tensors[0])
+    apply(graph, "popops::mapInPlace", _as_expression(expression), tensors, prog, name, tensors[0])
 
 
 def mapWithOutput(
@@ -58,7 +58,7 @@ def mapWithOutput(
     options: Any = None,
 ) -> None:
     """The same, written to a tensor of the user's."""
-    _apply(graph, "popops::mapWithOutput", _as_expression(expression), tensors, prog, name, out)
+    apply(graph, "popops::mapWithOutput", _as_expression(expression), tensors, prog, name, out)
 
 
 def _as_expression(given: Any) -> Expr:
@@ -71,7 +71,7 @@ def _as_expression(given: Any) -> Expr:
     return expressions.as_expr(given)
 
 
-def _apply(
+def apply(
     graph: Graph, function: str, expression: Expr, operands: Sequence[Any], prog: Target, name: str, out: Tensor | None
 ) -> Tensor:
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
@@ -105,13 +105,13 @@ def _unary(op: UnaryOpType) -> tuple[Made, Made, Made]:
     function, expression = f"popops::{op.value}", expressions.UnaryOp(op, expressions._1)
 
     def plain(graph: Graph, a: Tensor, prog: Target, name: str = "", options: Any = None) -> Tensor:
-        return _apply(graph, function, expression, [a], prog, name, None)
+        return apply(graph, function, expression, [a], prog, name, None)
 
     def in_place(graph: Graph, a: Tensor, prog: Target, name: str = "", options: Any = None) -> None:
-        _apply(graph, f"{function}InPlace", expression, [a], prog, name, a)
+        apply(graph, f"{function}InPlace", expression, [a], prog, name, a)
 
     def with_output(graph: Graph, a: Tensor, out: Tensor, prog: Target, name: str = "", options: Any = None) -> None:
-        _apply(graph, f"{function}WithOutput", expression, [a], prog, name, out)
+        apply(graph, f"{function}WithOutput", expression, [a], prog, name, out)
 
     return plain, in_place, with_output
 
@@ -120,15 +120,15 @@ def _binary(op: BinaryOpType) -> tuple[Made, Made, Made]:
     function, expression = f"popops::{op.value}", expressions.BinaryOp(op, expressions._1, expressions._2)
 
     def plain(graph: Graph, a: Any, b: Any, prog: Target, name: str = "", options: Any = None) -> Tensor:
-        return _apply(graph, function, expression, [a, b], prog, name, None)
+        return apply(graph, function, expression, [a, b], prog, name, None)
 
     def in_place(graph: Graph, a: Tensor, b: Any, prog: Target, name: str = "", options: Any = None) -> None:
-        _apply(graph, f"{function}InPlace", expression, [a, b], prog, name, a)
+        apply(graph, f"{function}InPlace", expression, [a, b], prog, name, a)
 
     def with_output(
         graph: Graph, a: Any, b: Any, out: Tensor, prog: Target, name: str = "", options: Any = None
     ) -> None:
-        _apply(graph, f"{function}WithOutput", expression, [a, b], prog, name, out)
+        apply(graph, f"{function}WithOutput", expression, [a, b], prog, name, out)
 
     return plain, in_place, with_output
 
@@ -153,7 +153,7 @@ isNaN, isNaNInPlace, isNaNWithOutput = _unary(UnaryOpType.IS_NAN)
 log, logInPlace, logWithOutput = _unary(UnaryOpType.LOGARITHM)
 log1p, log1pInPlace, log1pWithOutput = _unary(UnaryOpType.LOGARITHM_ONE_PLUS)
 logicalNot, logicalNotInPlace, logicalNotWithOutput = _unary(UnaryOpType.LOGICAL_NOT)
-nearbyInt, nearbyIntInPlace, nearbyIntWithOutput = _unary(UnaryOpType.NEARBY_INT)
+nearbyint, nearbyintInPlace, nearbyintWithOutput = _unary(UnaryOpType.NEARBY_INT)
 neg, negInPlace, negWithOutput = _unary(UnaryOpType.NEGATE)
 popcount, popcountInPlace, popcountWithOutput = _unary(UnaryOpType.POPCOUNT)
 relu, reluInPlace, reluWithOutput = _unary(UnaryOpType.RELU)
@@ -315,9 +315,9 @@ __all__ = [
     "mul",
     "mulInPlace",
     "mulWithOutput",
-    "nearbyInt",
-    "nearbyIntInPlace",
-    "nearbyIntWithOutput",
+    "nearbyint",
+    "nearbyintInPlace",
+    "nearbyintWithOutput",
     "neg",
     "negInPlace",
     "negWithOutput",

@@ -1,4 +1,4 @@
-"""Slices whose place is known only while a program runs; rows by index; padding; one-hot rows.
+"""Slices whose place is known only while a program runs; rows by index; one-hot rows.
 
 In: tensors and offset tensors. Out: tensors. An index outside of a tensor is held at its edge, as on an IPU.
 """
@@ -22,8 +22,13 @@ def createSliceableTensor(
     graph: Graph, element: Type, shape: Sequence[int], dims: Sequence[int], *rest: Any, name: str = ""
 ) -> Tensor:
     """A tensor that is cheap to slice along some dimensions."""
-    label = name or next((value for value in rest if isinstance(value, str)), "sliceable")
-    made = graph.addVariable(element, shape, label)
+    return _create(
+        graph, element, shape, name or next((value for value in rest if isinstance(value, str)), "sliceable")
+    )
+
+
+def _create(graph: Graph, element: Type, shape: Sequence[int], name: str) -> Tensor:
+    made = graph.addVariable(element, list(shape), name)
     mapTensorLinearly(graph, made)
     return made
 
@@ -37,15 +42,11 @@ def createSliceTensor(graph: Graph, *rest: Any, name: str = "") -> Tensor:
     dims, sizes, count = given[0], given[1], int(given[2])
     for dimension, size in zip(dims, sizes, strict=True):
         shape[dimension] = size
-    made = graph.addVariable(element, [count, *shape], name or "slices")
-    mapTensorLinearly(graph, made)
-    return made
+    return _create(graph, element, [count, *shape], name or "slices")
 
 
 def createIndicesTensor(graph: Graph, dims: Sequence[int], count: int, *rest: Any, name: str = "indices") -> Tensor:
-    made = graph.addVariable(UNSIGNED_INT, [count, len(dims)], name)
-    mapTensorLinearly(graph, made)
-    return made
+    return _create(graph, UNSIGNED_INT, [count, len(dims)], name)
 
 
 def _starts(offset: torch.Tensor, places: int, size: int, extent: int) -> torch.Tensor:
@@ -64,15 +65,64 @@ def dynamicSlice(
     name: str = "",
 ) -> Tensor:
     """A part of a tensor that begins at `offset`, one number for each of `dims`."""
+    return _slice(graph, tensor, offset, dims, sizes, prog, name, None)
 
+
+def _slice(
+    graph: Graph,
+    tensor: Tensor,
+    offset: Tensor,
+    dims: Sequence[int],
+    sizes: Sequence[int],
+    prog: Target,
+    name: str,
+    out: Tensor | None,
+) -> Tensor:
     def traced(whole: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         for place, (dimension, size) in enumerate(zip(dims, sizes, strict=True)):
             rows = _starts(places, place, size, whole.shape[dimension])
             whole = torch.index_select(whole, dimension, rows)
         return whole if dims else whole.clone()
 
-    types = [tensor.elementType()]
-    return call_library(graph, prog, "popops::dynamicSlice", traced, [tensor, offset], types=types, name=name)[0]
+    types, outputs = [tensor.elementType()], None if out is None else [out]
+    operands = [tensor, offset]
+    return call_library(graph, prog, "popops::dynamicSlice", traced, operands, outputs=outputs, types=types, name=name)[
+        0
+    ]
+
+
+def dynamicSliceWithOutput(
+    graph: Graph,
+    output: Tensor,
+    tensor: Tensor,
+    offset: Tensor,
+    dims: Sequence[int],
+    sizes: Sequence[int],
+    prog: Target,
+    name: str = "",
+) -> None:
+    """The same into a tensor of the user's."""
+    _slice(graph, tensor, offset, dims, sizes, prog, name, output)
+
+
+def createDynamicSliceOutput(
+    graph: Graph, tensor: Tensor, offset: Tensor, dims: Sequence[int], sizes: Sequence[int], name: str = ""
+) -> Tensor:
+    """A tensor for `dynamicSliceWithOutput`."""
+    shape = tensor.shape()
+    for dimension, size in zip(dims, sizes, strict=True):
+        shape[dimension] = size
+    return _create(graph, tensor.elementType(), shape, name or "slice")
+
+
+def createSliceableTensorFromSlice(
+    graph: Graph, part: Tensor, dims: Sequence[int], numSlices: Sequence[int], name: str = ""
+) -> Tensor:
+    """A tensor of which `part` is one slice of so many along each of `dims`."""
+    shape = part.shape()
+    for dimension, count in zip(dims, numSlices, strict=True):
+        shape[dimension] *= count
+    return _create(graph, part.elementType(), shape, name or "sliceable")
 
 
 def dynamicUpdate(
@@ -172,54 +222,6 @@ def multiUpdateMax(graph: Graph, tensor: Tensor, new: Tensor, offset: Tensor, *r
 def multiUpdateMul(graph: Graph, tensor: Tensor, new: Tensor, offset: Tensor, *rest: Any, name: str = "") -> None:
     """Multiply rows: `(graph, t, new, offset, dims, sizes, prog)`."""
     _update(graph, "multiUpdateMul", tensor, new, offset, rest, name, "prod")
-
-
-def gather(
-    graph: Graph, tensor: Tensor, indices: Tensor, axis: int, prog: Target, params: Any = None, name: str = ""
-) -> Tensor:
-    """Entries of one axis by index; the indices' dimensions take the axis' place."""
-
-    def traced(whole: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        found = torch.index_select(whole, axis, places.reshape(-1).to(torch.int64))
-        return found.reshape([*whole.shape[:axis], *places.shape, *whole.shape[axis + 1 :]])
-
-    types = [tensor.elementType()]
-    return call_library(graph, prog, "popops::gather", traced, [tensor, indices], types=types, name=name)[0]
-
-
-def scatter(
-    graph: Graph, tensor: Tensor, indices: Tensor, updates: Tensor, axis: int, prog: Target, name: str = ""
-) -> None:
-    """Write entries of one axis by index."""
-
-    def traced(whole: torch.Tensor, places: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
-        rows = places.reshape(-1).to(torch.int64)
-        return torch.index_copy(whole, axis, rows, new.reshape([*whole.shape[:axis], -1, *whole.shape[axis + 1 :]]))
-
-    call_library(graph, prog, "popops::scatter", traced, [tensor, indices, updates], outputs=[tensor], name=name)
-
-
-def pad(
-    graph: Graph, tensor: Tensor, lower: Sequence[int], upper: Sequence[int], value: float = 0.0, *rest: Any
-) -> Tensor:
-    """A view with constant elements around a tensor; negative numbers cut off. Nothing is added to a program."""
-    from poplar import concat
-
-    found = tensor
-    for dimension, (low, high) in enumerate(zip(lower, upper, strict=True)):
-        if low < 0 or high < 0:
-            found = found.slice(max(0, -low), found.dim(dimension) - max(0, -high), dimension)
-        for amount, first in ((low, True), (high, False)):
-            if amount > 0:
-                shape = found.shape()
-                shape[dimension] = amount
-                edge = graph.addConstant(tensor.elementType(), [], value, "padding")
-                graph.setTileMapping(edge, 0)
-                block = edge
-                for axis, size in enumerate(shape):
-                    block = block.expand([axis]).broadcast(size, axis)
-                found = concat([block, found] if first else [found, block], dimension)
-    return found
 
 
 def encodeOneHot(graph: Graph, indices: Tensor, encoded: Tensor, prog: Target, *rest: Any, name: str = "") -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from openipu.graph.mapped import UNSIGNED_INT
-from poplar import Graph, Tensor
+from openipu.graph.mapped import UNSIGNED_INT, choose_format
+from poplar import Graph, Tensor, Type
 from poplar._library import Target, call_library
+from poplar._linear import mapTensorLinearly
 
 
 class SortOrder(Enum):
@@ -57,6 +58,28 @@ def sortKeyValue(graph: Graph, keys: Tensor, values: Tensor, dimension: int, pro
 
     types = [values.elementType()]
     return call_library(graph, prog, "popops::sortKeyValue", traced, [keys, values], types=types, name=name)[0]
+
+
+def sortKeyValueInPlace(
+    graph: Graph, keys: Tensor, values: Tensor, dimension: int, prog: Target, name: str = ""
+) -> None:
+    """Both in the order of the keys."""
+
+    def traced(key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ordered, places = torch.sort(key, dimension)
+        return ordered, torch.gather(value, dimension, places)
+
+    operands = [keys, values]
+    call_library(graph, prog, "popops::sortKeyValueInPlace", traced, operands, outputs=operands, name=name)
+
+
+def createTopKInput(graph: Graph, element: Type, shape: Sequence[int], params: TopKParams, *rest: Any) -> Tensor:
+    """A tensor for `topK`."""
+    made = graph.addVariable(
+        element, list(shape), next((one for one in rest if isinstance(one, str) and one), "topK in")
+    )
+    mapTensorLinearly(graph, made)
+    return made
 
 
 def _pick(tensor: torch.Tensor, params: TopKParams) -> tuple[torch.Tensor, torch.Tensor]:
@@ -102,19 +125,28 @@ def topKKeyValue(
 def histogram(
     graph: Graph,
     tensor: Tensor,
-    levels: Tensor,
-    absolute: bool,
-    prog: Target,
+    *rest: Any,
     name: str = "",
-    options: Sequence[Any] | None = None,
 ) -> Tensor:
-    """How many elements lie between ascending levels: one count more than there are levels."""
+    """How many elements lie between ascending levels: one count more than there are levels.
 
-    def traced(given: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+    `(graph, t, levels, absolute, prog)`; into a tensor, or added to what it holds:
+    `(graph, t, out, update, levels, absolute, prog)`.
+    """
+    out, update = (rest[0], bool(rest[1])) if isinstance(rest[2], Tensor) else (None, False)
+    levels, absolute, prog = rest[:3] if out is None else rest[2:5]
+
+    def traced(given: torch.Tensor, edges: torch.Tensor, *before: torch.Tensor) -> torch.Tensor:
         flat = given.reshape(-1, 1).abs() if absolute else given.reshape(-1, 1)
         below = torch.sum(flat < edges, 0).to(torch.int64)
         total = torch.full_like(below[:1], flat.shape[0])
         start = torch.zeros_like(below[:1])
-        return torch.cat([below, total]) - torch.cat([start, below])
+        counts = torch.cat([below, total]) - torch.cat([start, below])
+        return counts + before[0].to(counts.dtype) if before else counts
 
-    return call_library(graph, prog, "popops::histogram", traced, [tensor, levels], types=[UNSIGNED_INT], name=name)[0]
+    operands = [tensor, levels, *([out] if update else [])]
+    if out is None:
+        return call_library(graph, prog, "popops::histogram", traced, operands, types=[UNSIGNED_INT], name=name)[0]
+    wanted = choose_format(out.elementType())
+    cast = lambda *given: traced(*given).to(wanted)  # noqa: E731
+    return call_library(graph, prog, "popops::histogram", cast, operands, outputs=[out], name=name)[0]

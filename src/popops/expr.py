@@ -37,7 +37,7 @@ class UnaryOpType(Enum):
     LOGARITHM = "log"
     LOGARITHM_ONE_PLUS = "log1p"
     LOGICAL_NOT = "logicalNot"
-    NEARBY_INT = "nearbyInt"
+    NEARBY_INT = "nearbyint"
     NEGATE = "neg"
     POPCOUNT = "popcount"
     RELU = "relu"
@@ -202,7 +202,8 @@ def _binary(op: BinaryOpType) -> Callable[[Any, Any], Expr]:
     return lambda a, b: BinaryOp(op, a, b)
 
 
-_1, _2, _3, _4, _5, _6 = (PlaceHolder(index) for index in range(1, 7))
+_1, _2, _3, _4, _5, _6, _7, _8, _9, _10 = (PlaceHolder(index) for index in range(1, 11))
+_11, _12, _13, _14, _15, _16, _17, _18, _19, _20 = (PlaceHolder(index) for index in range(11, 21))
 
 Abs, Asin, BitwiseNot, Cbrt = map(
     _unary, (UnaryOpType.ABSOLUTE, UnaryOpType.ASIN, UnaryOpType.BITWISE_NOT, UnaryOpType.CBRT)

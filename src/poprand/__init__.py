@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from openipu.graph.mapped import INT, LibraryCall, LibraryOp, Value, choose_format
+from openipu.graph.mapped import INT, choose_format
 from poplar import Graph, Tensor, Type
 from poplar._errors import poplar_error
-from poplar._library import Target, add_to
-from poplar._lines import find_line, note_line
+from poplar._library import Target, call_kernel
 
 __all__ = [
     "addCodelets",
@@ -48,41 +47,14 @@ def _draw(
     """One call of a random kernel. Inputs are the seed, if there is one, and for a dropout the activations."""
     if seed is not None and seed.numElements() != 2:
         raise poplar_error(f"poprand::{kernel}: a seed has two elements, and this one {seed.numElements()}.")
-    given = kernel == "dropout"
-    inputs = [*([seed] if seed is not None else []), *([reference] if given else [])]
+    shape = reference.shape() if mask_shape is None else mask_shape
+    format_ = str(choose_format(element)).removeprefix("torch.")
+    given = [reference] if kernel == "dropout" else []
     made = graph.clone(element, reference, f"{name or kernel}/out")
-    dtype = str(choose_format(element)).removeprefix("torch.")
-    shape = tuple(reference.shape())
-    drawn = list(mask_shape if mask_shape is not None else shape)
-    result = len(inputs)
-    args: list[Any] = [Value(0) if seed is not None else None, modifier, drawn, dtype, *numbers]
-    if given:
-        args.append(Value(len(inputs) - 1))
-    call = LibraryCall(
-        op=priced,
-        args=tuple(args),
-        kwargs={},
-        results=(result,),
-        shapes=(shape,),
-        formats=(dtype,),
-        kernel=kernel,
-        place=graph.shared.seeds,
-    )
+    place = graph.shared.seeds
     graph.shared.seeds += 1
-    number = len(graph.shared.library_ops)
-    graph.shared.library_ops.append(
-        LibraryOp(
-            name=name or kernel,
-            function=f"poprand::{kernel}",
-            inputs=tuple(tensor.view() for tensor in inputs),
-            calls=(call,),
-            returned=(result,),
-            outputs=(made.view(),),
-            line=find_line(note_line()),
-        )
-    )
-    add_to(graph, prog, number, name or kernel)
-    return made
+    arguments = [seed, modifier, list(shape), format_, *numbers, *given]
+    return call_kernel(graph, prog, f"poprand::{kernel}", kernel, priced, arguments, made, name=name, place=place)
 
 
 def uniform(

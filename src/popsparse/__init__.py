@@ -6,7 +6,7 @@ counted here.
 """
 
 from poplar import Graph
-from popsparse import dynamic, static_
+from popsparse import _flat, dynamic, static_  # noqa: F401 (C++ calls _flat)
 from popsparse._formats import COOMatrix, CSCMatrix, CSRMatrix
 from popsparse._params import PlanningCache
 

@@ -1,6 +1,6 @@
 """PopLibs' utilities: where tensors lie, and shapes that fit each other. Unofficial.
 
-In: graphs and tensors of `poplar`. Out: mappings and views. Only `copyToIpu` adds to a program.
+In: graphs and tensors of `poplar`. Out: mappings and views. Only `copyToIpu` and `duplicate` add to a program.
 """
 
 from poplar._linear import (
@@ -9,20 +9,53 @@ from poplar._linear import (
     mapTensorLinearly,
     mapTensorLinearlyWithOffset,
 )
-from poputil._broadcast import broadcastToMatch, createBroadcastOperand, detectInnermostGrouping, duplicate
-from poputil._regions import copyToIpu, createIpuCopy, splitRegions, splitRegionsBetweenWorkers, templateVertex
+from poputil import graphfn
+from poputil._broadcast import (
+    broadcastToMatch,
+    canBroadcastToMatch,
+    createBroadcastOperand,
+    detectInnermostGrouping,
+    duplicate,
+    expandToMatchRanks,
+)
+from poputil._regions import (
+    balancedPartition,
+    cloneN,
+    cloneToIpu,
+    copyToIpu,
+    createIpuCopy,
+    dimIsSplitOverIPUs,
+    dimIsSplitOverTiles,
+    flattenIntervals,
+    intervalSequenceNumElements,
+    mergeAdjacentRegions,
+    splitRegions,
+    splitRegionsBetweenWorkers,
+    templateVertex,
+)
 
 __all__ = [
+    "balancedPartition",
     "broadcastToMatch",
     "calcLinearTileMapping",
+    "canBroadcastToMatch",
+    "cloneN",
+    "cloneToIpu",
     "copyToIpu",
     "createBroadcastOperand",
     "createIpuCopy",
     "detectInnermostGrouping",
+    "dimIsSplitOverIPUs",
+    "dimIsSplitOverTiles",
     "duplicate",
+    "expandToMatchRanks",
+    "flattenIntervals",
     "getTileImbalance",
+    "graphfn",
+    "intervalSequenceNumElements",
     "mapTensorLinearly",
     "mapTensorLinearlyWithOffset",
+    "mergeAdjacentRegions",
     "splitRegions",
     "splitRegionsBetweenWorkers",
     "templateVertex",

@@ -22,6 +22,21 @@ def broadcastToMatch(first: Tensor, second: Tensor | Sequence[int]) -> Any:
     return _stretch(first, shape), _stretch(second, shape)
 
 
+def canBroadcastToMatch(first: Tensor, second: Tensor) -> bool:
+    """Do the shapes fit each other?"""
+    try:
+        _find_shape(first.shape(), second.shape())
+    except poplar_error:
+        return False
+    return True
+
+
+def expandToMatchRanks(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Views with as many dimensions, those that were added in front, of size 1."""
+    rank = max(first.rank(), second.rank())
+    return first.expand([0] * (rank - first.rank())), second.expand([0] * (rank - second.rank()))
+
+
 def _find_shape(left: list[int], right: list[int]) -> list[int]:
     rank = max(len(left), len(right))
     padded = [[1] * (rank - len(shape)) + shape for shape in (left, right)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from poplar import Graph, Interval, Target, Tensor, Type
+from poplar import Graph, Interval, Target, Tensor, Type, concat
 from poplar.program import Copy
 from poplar.program import Sequence as ProgramSequence
 
@@ -58,6 +58,60 @@ def templateVertex(name: str, *arguments: Any) -> str:
         for argument in arguments
     ]
     return f"{name}<{','.join(texts)}>" if texts else name
+
+
+def mergeAdjacentRegions(regions: Sequence[Interval]) -> list[Interval]:
+    """Intervals in order, those that touch as one."""
+    found: list[Interval] = []
+    for region in sorted(regions, key=lambda one: one.begin):
+        if found and found[-1].end == region.begin:
+            found[-1] = Interval(found[-1].begin, region.end)
+        elif region.end > region.begin:
+            found.append(region)
+    return found
+
+
+def flattenIntervals(intervals: Sequence[Sequence[Interval]]) -> list[Interval]:
+    return [interval for part in intervals for interval in part]
+
+
+def intervalSequenceNumElements(intervals: Sequence[Sequence[Interval]]) -> int:
+    return sum(interval.end - interval.begin for part in intervals for interval in part)
+
+
+def balancedPartition(rangeUpperBound: int, splitCount: int) -> list[int]:
+    """Sizes of so many parts of a range, which differ by 1 at the most."""
+    return [
+        rangeUpperBound * (part + 1) // splitCount - rangeUpperBound * part // splitCount for part in range(splitCount)
+    ]
+
+
+def dimIsSplitOverTiles(graph: Graph, tensor: Tensor, dimension: int) -> bool:
+    """Do elements that differ in this dimension alone lie on several tiles?"""
+    return _is_split(graph, tensor, dimension, 1)
+
+
+def dimIsSplitOverIPUs(graph: Graph, tensor: Tensor, dimension: int) -> bool:
+    return _is_split(graph, tensor, dimension, graph.getTarget().getTilesPerIPU())
+
+
+def _is_split(graph: Graph, tensor: Tensor, dimension: int, step: int) -> bool:
+    rows = tensor.dimRoll(dimension, tensor.rank() - 1)
+    size, tiles = tensor.dim(dimension), [0] * tensor.numElements()
+    for tile, intervals in enumerate(graph.getTileMapping(rows)):
+        for begin, end in intervals:
+            tiles[begin:end] = [tile // step] * (end - begin)
+    return any(len(set(tiles[row : row + size])) > 1 for row in range(0, len(tiles), size))
+
+
+def cloneToIpu(graph: Graph, tensor: Tensor, ipu: int, name: str = "", *rest: Any) -> Tensor:
+    """A variable like a tensor, at the same places of another IPU."""
+    return createIpuCopy(graph, tensor, ipu, name)
+
+
+def cloneN(graph: Graph, tensor: Tensor, count: int, name: str = "", *rest: Any) -> Tensor:
+    """So many variables like a tensor, joined in a new first dimension."""
+    return concat([graph.clone(tensor, name or "clone").expand([0]) for _ in range(count)])
 
 
 def createIpuCopy(graph: Graph, tensor: Tensor, ipu: int, name: str = "", *rest: Any) -> Tensor:

@@ -15,33 +15,16 @@ from pathlib import Path
 from typing import Any
 
 os.environ["FLAGS_enable_pir_api"] = "1"  # noqa: SIM112 (Paddle's own spelling)
+import dynamic_training
 import numpy as np
 from paddle.nn import functional as F  # noqa: N812
 
-import openipu_paddle  # noqa: F401
+import openipu_paddle
 import paddle
-from models import build, image_feeds, lstm, lstm_feeds, make_strategy, word_feeds
+from models import MODELS, OPTIMIZERS, SEED, build, image_feeds, make_strategy, measure_kept, run_steps, word_feeds
 from paddle import static
 
-TRAINING = {
-    "sgd": lambda: paddle.optimizer.SGD(0.05),
-    "nesterov": lambda: paddle.optimizer.Momentum(0.01, 0.8, use_nesterov=True),
-    "l2": lambda: paddle.optimizer.Momentum(0.01, weight_decay=paddle.regularizer.L2Decay(0.1)),
-    "adam": lambda: paddle.optimizer.Adam(1e-3, weight_decay=0.05),
-    "adamw": lambda: paddle.optimizer.AdamW(1e-3, weight_decay=0.1, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.5)),
-    "lamb": lambda: paddle.optimizer.Lamb(1e-3, lamb_weight_decay=0.05),
-    "rmsprop": lambda: paddle.optimizer.RMSProp(1e-3, momentum=0.3, centered=True),
-    "adamax": lambda: paddle.optimizer.Adamax(1e-3),
-    "adagrad": lambda: paddle.optimizer.Adagrad(1e-2),
-    "adadelta": lambda: paddle.optimizer.Adadelta(0.5, rho=0.9),
-}
-
-
-def smooth() -> Any:
-    image, label = static.data("image", [8, 1, 28, 28], "float32"), static.data("label", [8, 1], "int64")
-    hidden = paddle.tanh(paddle.nn.Conv2D(1, 4, 5, stride=2, bias_attr=False)(image))
-    hidden = paddle.tanh(paddle.nn.BatchNorm2D(4)(F.avg_pool2d(hidden, 2, 2)))
-    return paddle.mean(F.cross_entropy(paddle.nn.Linear(144, 10)(paddle.flatten(hidden, 1)), label))
+START, ORDER = 8, 1  # as in test_training.py
 
 
 def digits() -> Any:
@@ -71,36 +54,14 @@ def transformer() -> Any:
     return F.softmax(paddle.nn.Linear(16, 20)(hidden))
 
 
-def run(
-    make: Callable[[], Any], feeds: list[Any], optimizer: Any = None, strategy: Any = None
-) -> tuple[list[np.ndarray], dict[str, np.ndarray], Any]:
-    """What is fetched, what is held afterwards, and what ran: with a strategy an IPU program."""
-    scope = static.Scope()
-    main, startup, result = build(make, optimizer)
-    with static.scope_guard(scope):
-        executor = static.Executor(paddle.CPUPlace())
-        executor.run(startup)
-        program = main
-        if strategy is not None:
-            compiler = static.IpuCompiledProgram(main, scope=scope, ipu_strategy=strategy)
-            program = compiler.compile(list(feeds[0]), [result])
-        found = [executor.run(program, feed=feed, fetch_list=[result])[0] for feed in feeds]
-        if strategy is not None:
-            compiler._backend.weights_to_host()
-        kept = [op.result(0) for op in main.global_block().ops if op.name() in ("builtin.parameter", "pd_op.data")]
-        held = {value.name: np.array(scope.find_var(value.name).get_tensor()) for value in kept if value.persistable}
-    return found, held, program
-
-
-def compare(make: Callable[[], Any], feeds: list[Any], optimizer: Any = None, strategy: Any = None) -> list[float]:
-    """The largest relative difference of what is fetched, and the largest difference of what is held."""
-    wanted, kept, _ = run(make, feeds, optimizer)
-    found, held, program = run(make, feeds, optimizer, strategy or make_strategy(training=optimizer is not None))
-    assert set(held) == set(kept)
-    assert kept
-    compare.last = program._openipu_program
-    rest = max(float(np.abs(held[name] - kept[name]).max(initial=0)) for name in kept)
-    return [float(max(np.abs(a / b - 1).max() for a, b in zip(found, wanted, strict=True))), rest]
+def compare(
+    make: Callable[[], Any], feeds: list[Any], optimizer: Any = None, strategy: Any = None, seed: int = SEED
+) -> list[float]:
+    """The largest relative difference of what is fetched, and the largest share of what may differ in what is held."""
+    wanted, kept = run_steps(make, feeds, optimizer=optimizer, seed=seed)
+    found, held = run_steps(make, feeds, optimizer=optimizer, strategy=strategy, seed=seed, on_ipu=True)
+    rest = max(measure_kept(held, kept).values())
+    return [float(max(np.abs(np.ravel(a) / np.ravel(b) - 1).max() for a, b in zip(found, wanted, strict=True))), rest]
 
 
 def save(folder: Path) -> None:
@@ -127,17 +88,23 @@ def predict(folder: Path) -> list[float]:
 
 def main(folder: Path) -> None:
     paddle.enable_static()
-    results: dict[str, Any] = {name: compare(smooth, image_feeds(10), make) for name, make in TRAINING.items()}
-    results["digits"] = compare(digits, image_feeds(10), TRAINING["adam"])
+    results: dict[str, Any] = {
+        f"{network} {name}": compare(make, feeds(30, ORDER), optimizer, seed=START)
+        for network, (make, feeds) in MODELS.items()
+        for name, optimizer in OPTIMIZERS.items()
+    }
     sharded = make_strategy(num_ipus=2, enable_manual_shard=True)
-    results["sharded"] = compare(digits, image_feeds(2), TRAINING["adam"], sharded)
-    results["ipus"] = sorted({node.place.ipu for node in compare.last.prepared.graph.nodes})
-    results["tied"] = compare(tied, word_feeds(10), TRAINING["adamw"])
-    results["lstm"] = compare(lstm, lstm_feeds(10), TRAINING["adam"])
+    results["sharded"] = compare(digits, image_feeds(2), OPTIMIZERS["adam"], sharded)
+    program = openipu_paddle.backend.IpuBackend.get_instance().current
+    results["ipus"] = sorted({node.place.ipu for node in program.prepared.graph.nodes})
+    results["tied"] = compare(tied, word_feeds(30), OPTIMIZERS["adamw"])
     words = [{"words": feed["words"]} for feed in word_feeds(2)]
     results["transformer"] = compare(transformer, words)
     save(folder)
     results["predictor"] = predict(folder)
+    paddle.disable_static()
+    results |= {f"dynamic {name}": dynamic_training.compare(name, folder) for name in dynamic_training.OPTIMIZERS}
+    results["reloaded"] = dynamic_training.reload_while_running()
     print(json.dumps(results))
 
 

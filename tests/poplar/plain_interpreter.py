@@ -61,11 +61,15 @@ class PlainInterpreter:
         elif isinstance(node, nodes.StreamOutNode):
             self.drained[node.stream].append(self.read(node.source))
         elif isinstance(node, nodes.ExecuteNode):
-            self.execute(self.program.compute_sets[node.compute_set])
+            good = self.execute(self.program.compute_sets[node.compute_set])
+            if node.exit is not None:
+                self.write(node.exit, [good])
+            else:
+                assert good
         else:
             raise AssertionError(f"{type(node).__name__} is not part of random programs")
 
-    def execute(self, compute_set) -> None:
+    def execute(self, compute_set) -> bool:
         snapshot = dict(self.memory)
         vertices = sorted(
             (
@@ -76,6 +80,7 @@ class PlainInterpreter:
             key=lambda entry: entry[0],
         )
         written: dict[tuple[int, int], float] = {}
+        good = True
         for _, place, batch in vertices:
             codelet = self.program.codelets[batch.codelet]
             vertex = codelet.cls.__new__(codelet.cls)
@@ -99,11 +104,12 @@ class PlainInterpreter:
                 else:
                     value = rows
                 setattr(vertex, attribute, value)
-            assert vertex.compute() is not False
+            good = vertex.compute() is not False and good
             for size, addresses, values in outputs:
                 for address, value in zip(addresses, values, strict=True):
                     written[size, address] = value
         self.memory.update(written)
+        return good
 
 
 class _Box:

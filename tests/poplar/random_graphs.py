@@ -64,6 +64,16 @@ class CountDown(Vertex):
         return True
 
 
+class Odd(Vertex):
+    """Returns whether a number is odd, and adds one to it."""
+
+    x: InOut[INT]
+
+    def compute(self):
+        self.x.value = np.int32((int(self.x.value) + 1) % 1000)
+        return bool(self.x.value % 2 == 0)
+
+
 class Builder:
     """Makes one program from choices: `pick(low, high)` draws a whole number."""
 
@@ -73,7 +83,7 @@ class Builder:
         model.tilesPerIPU = 4
         self.device = model.createDevice()
         self.graph = poplar.Graph(self.device)
-        for codelet in (Scale, AddAll, Join, Swap, CountDown):
+        for codelet in (Scale, AddAll, Join, Swap, CountDown, Odd):
             self.graph.addCodelets(codelet)
         self.variables: dict[object, list[poplar.Tensor]] = {
             element: [self.variable(element, [self.pick(2, 4), self.pick(2, 5)]) for _ in range(2)] for element in TYPES
@@ -124,8 +134,10 @@ class Builder:
         choice = self.pick(0, 11 if depth else 6)
         if choice <= 1:
             return self.copy()
-        if choice <= 4:
+        if choice <= 3:
             return Execute(self.compute_set())
+        if choice == 4:
+            return Execute(self.compute_set(exits=True), self.flag)
         if choice == 5:
             return self.stream()
         if choice == 6:
@@ -176,11 +188,11 @@ class Builder:
         self.streams += 1
         return program
 
-    def compute_set(self):
+    def compute_set(self, *, exits: bool = False):
         compute_set = self.graph.addComputeSet()
         taken: set[tuple[int, int]] = set()
         for _ in range(self.pick(1, 5)):
-            fields, codelet = self.vertex()
+            fields, codelet = self.vertex(exits=exits)
             touched = [self._addresses(value) for value in fields.values()]
             if not self.races and any(taken & addresses for addresses in touched):
                 continue
@@ -192,8 +204,11 @@ class Builder:
                 self.graph.setInitialValue(vertex["k"], float(self.pick(-2, 2)))
         return compute_set
 
-    def vertex(self):
-        choice = self.pick(0, 3)
+    def vertex(self, *, exits: bool):
+        choice = self.pick(0, 5 if exits else 3)
+        if choice > 3:
+            out = self.writeable(INT).flatten()
+            return {"x": out[self.pick(0, out.numElements() - 1)]}, "Odd"
         if choice == 0:
             a, out = self.view(FLOAT).flatten(), self.writeable(FLOAT).flatten()
             count = min(a.numElements(), out.numElements())

@@ -392,6 +392,40 @@ def test_pooling_and_its_gradient_are_those_of_torch(bench):
     assert (found[5] == 1).all()
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_every_maximum_of_a_window_gets_the_gradient_and_shares_it_if_asked(bench, scaled, padding):
+    from popnn.pooling import PoolingType, PoolParams, pool, poolInputGradient
+
+    x = np.random.default_rng(0).integers(-2, 1, (2, 3, 4, 5)).astype(np.float32)  # many are equal, and some are 0
+    params = PoolParams(PoolingType.MAX, [4, 5], [2, 3], [1, 2], [padding] * 2, [padding] * 2)
+    values = bench.give(x)
+    pooled = pool(bench.graph, params, values, bench.prog)
+    grads = np.random.default_rng(1).random([2, 3, *params.getOutputFieldShape()], np.float32)
+    made = poolInputGradient(bench.graph, params, values, pooled, bench.give(grads), scaled, bench.prog)
+    expected = np.zeros((2, 3, 4 + 2 * padding, 5 + 2 * padding))
+    padded = np.pad(x, [(0, 0), (0, 0), (padding,) * 2, (padding,) * 2], constant_values=-np.inf)
+    for b, c, row, column in np.ndindex(grads.shape):
+        place = (b, c, slice(row, row + 2), slice(2 * column, 2 * column + 3))
+        hits = padded[place] == padded[place].max()
+        expected[place] += hits * grads[b, c, row, column] / (hits.sum() if scaled else 1)
+    inner = slice(padding, padding + 4), slice(padding, padding + 5)
+    np.testing.assert_allclose(bench.read(made)[0], expected[:, :, *inner], rtol=1e-6)
+
+
+def test_the_gradient_of_a_max_pool_costs_what_pytorchs_costs(bench):
+    from popnn.pooling import PoolingType, PoolParams, pool, poolInputGradient
+
+    params = PoolParams(PoolingType.MAX, [4, 4], [2, 2])
+    values = bench.give(np.zeros((1, 2, 4, 4), np.float32))
+    pooled = pool(bench.graph, params, values, bench.prog)
+    poolInputGradient(bench.graph, params, values, pooled, pooled, bench.prog)
+    plan = poplar.Engine(bench.graph, bench.prog).getPlan()
+    assert [op.op for op in plan.ops][-1] == "aten.max_pool2d_with_indices_backward.default"
+    with pytest.raises(poplar.poplar_error, match=r"pooled needs shape \[1, 2, 2, 2\]"):
+        poolInputGradient(bench.graph, params, values, values, pooled, bench.prog)
+
+
 @pytest.mark.parametrize("which", ["batch", "group", "layer", "instance"])
 def test_norms_and_their_gradients_are_those_of_torch(bench, which):
     generator = torch.Generator().manual_seed(3)
@@ -451,8 +485,6 @@ def test_an_lstm_is_torchs_with_gates_in_another_order(bench):
 def test_a_gru_that_resets_after_the_product_is_torchs(bench):
     torch.manual_seed(0)
     layer = torch.nn.GRU(3, 4)
-    with torch.no_grad():
-        layer.bias_hh_l0.zero_()
     x = torch.randn(5, 2, 3)
     expected, _ = layer(x)
 
@@ -463,8 +495,9 @@ def test_a_gru_that_resets_after_the_product_is_torchs(bench):
     weights = popnn.gru.GruWeights(
         bench.give(turn(layer.weight_ih_l0)),
         bench.give(turn(layer.weight_hh_l0)),
-        bench.give(layer.bias_ih_l0.detach().reshape(3, 4).numpy()),
+        bench.give(torch.stack([layer.bias_ih_l0, layer.bias_hh_l0]).detach().reshape(2, 3, 4).transpose(0, 1).numpy()),
     )
+    assert popnn.gru.createWeights(bench.graph, params).biases.shape() == [3, 2, 4]
     state = bench.give(np.zeros((2, 4), np.float32))
     made = popnn.gru.gruFwd(bench.graph, params, state, bench.give(x.numpy()), weights, None, bench.prog)
     np.testing.assert_allclose(bench.read(made)[0], expected.detach().numpy(), rtol=1e-4, atol=1e-6)
@@ -577,7 +610,9 @@ def test_a_plain_recurrent_layer_is_torchs(bench):
         for values in (layer.weight_ih_l0.T, layer.weight_hh_l0.T, layer.bias_ih_l0 + layer.bias_hh_l0)
     ]
     state = bench.give(np.zeros((2, 4), np.float32))
-    made = popnn.rnn.forwardIterate(bench.graph, bench.give(x.numpy()), state, *operands, bench.prog)
+    weights, feedback, biases = operands
+    weighted = popnn.rnn.forwardWeightInput(bench.graph, bench.give(x.numpy()), weights, bench.prog)
+    made = popnn.rnn.forwardIterate(bench.graph, weighted, state, feedback, biases, bench.prog)
     np.testing.assert_allclose(bench.read(made)[0], expected.detach().numpy(), rtol=1e-4, atol=1e-6)
 
 

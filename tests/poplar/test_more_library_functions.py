@@ -11,8 +11,9 @@ import poplar
 import poplin
 import popnn
 import popops
+import poputil
 from poplar import FLOAT, HALF, INT, UNSIGNED_CHAR
-from poplar.program import Sequence
+from poplar.program import Copy, Sequence
 from poplin import ConvParams, multiconv
 
 RANDOM = np.random.default_rng(11)
@@ -170,3 +171,89 @@ def test_a_first_value_is_there_when_a_program_is_loaded_and_may_change(device, 
         graph.setInitialValue(counter[0], 1.0)
     with pytest.raises(poplar.graph_connection_error, match="3 values for a variable of 2"):
         graph.setInitialValue(counter, [1.0, 2.0, 3.0])
+
+
+def test_utilities_tell_how_tensors_lie_and_fit(bench):
+    graph = bench.graph
+    t = graph.addVariable(FLOAT, [4, 8], "t")
+    for row in range(4):
+        graph.setTileMapping(t[row], row)
+    assert poputil.dimIsSplitOverTiles(graph, t, 0)
+    assert not poputil.dimIsSplitOverTiles(graph, t, 1)
+    assert not poputil.dimIsSplitOverIPUs(graph, t, 0)
+    assert poputil.canBroadcastToMatch(t, t[0])
+    assert not poputil.canBroadcastToMatch(t, t.transpose())
+    assert [one.shape() for one in poputil.expandToMatchRanks(t, t[0])] == [[4, 8], [1, 8]]
+    assert poputil.balancedPartition(10, 4) == [2, 3, 2, 3]
+    merged = poputil.mergeAdjacentRegions([poplar.Interval(4, 6), poplar.Interval(0, 2), poplar.Interval(2, 4)])
+    assert [(one.begin, one.end) for one in merged] == [(0, 6)]
+    assert poputil.intervalSequenceNumElements([merged, merged]) == 12
+    assert poputil.cloneN(graph, t, 3).shape() == [3, 4, 8]
+
+
+@pytest.mark.parametrize(("numbers", "first", "after"), [((3,), 3, 5), ((32, 8, 3), 3, 5), ((3, False), 3, 1)])
+def test_a_linear_mapping_begins_at_a_tile(bench, numbers, first, after):
+    t = bench.graph.addVariable(FLOAT, [64], "t")  # 128 bytes a tile at least: two tiles
+    assert poputil.mapTensorLinearlyWithOffset(bench.graph, t, *numbers) == after
+    assert bench.graph.getTileMapping(t)[first][0].begin == 0
+
+
+def test_graph_functions_are_written_once_and_called_with_other_tensors(bench):
+    from poputil import graphfn
+
+    x, y = bench.give(np.array([1.0, 2.0], np.float32)), bench.give(np.array([10.0, 20.0], np.float32))
+    graph, prog = bench.graph, bench.prog
+
+    def add(args, body):
+        popops.addInPlace(graph, args[1], args[0], body)
+        args[2] = popops.mul(graph, args[0], 2.0, body)
+
+    function = graphfn.VoidFunction(graph, [graphfn.input(x), graphfn.inout(y), graphfn.created()], add)
+    arguments = [x, y, None]
+    function(arguments, prog)
+    product = graphfn.TensorFunction(
+        graph, [graphfn.input(x), graphfn.input(y)], lambda args, body: popops.mul(graph, *args, body)
+    )
+    again = product([x, y], prog)
+    whole = graphfn.ProgramFunction(graph, [graphfn.inout(x)], lambda args: Copy(args[0], args[0]), True)
+    prog.add(whole([x]))
+    found = bench.read(y, arguments[2], again)
+    assert [one.tolist() for one in found] == [[11, 22], [2, 4], [11, 44]]
+    with pytest.raises(poplar.poplar_error, match="takes 3 arguments, not 1"):
+        function([x], prog)
+
+
+def test_rows_that_are_masked_or_outside_say_so(bench):
+    x = bench.give(np.arange(8, dtype=np.float32).reshape(4, 2))
+    labels = bench.give(np.array([1, popops.MASKED_LABEL_CODE, 2, 0], np.uint32))
+    chosen = popops.selectScalarFromRows(bench.graph, x, labels, bench.prog)
+    popops.updateScalarInRows(bench.graph, x, labels, bench.prog)
+    picked, changed = bench.read(chosen, x)
+    np.testing.assert_array_equal(picked, [1, 0, np.nan, 6])
+    np.testing.assert_array_equal(changed, [[0, 0], [2, 3], [np.nan, np.nan], [5, 7]])
+
+
+def test_windows_are_held_at_the_edge_and_their_sizes_are_checked(bench):
+    x = bench.give(np.arange(12, dtype=np.float32).reshape(3, 4))
+    places = bench.give(np.array([[2, 3]], np.uint32))
+    held = popops.gather(bench.graph, x, places, 1, [1, 2], [2, 2], [], [0, 1], bench.prog)
+    column = popops.gather(bench.graph, x, places, 1, [0], [3, 1], [1], [0, 1], bench.prog)
+    found = bench.read(held, column)
+    assert found[0].tolist() == [[[6, 7], [10, 11]]]
+    assert found[1].tolist() == [[3], [7], [11]]
+    with pytest.raises(poplar.poplar_error, match="slices of"):
+        popops.gather(bench.graph, x, places, 1, [1, 2], [4, 2], [], [0, 1], bench.prog)
+    with pytest.raises(poplar.poplar_error, match="offsetDims 1"):
+        popops.gather(bench.graph, x, places, 1, [1], [2, 2], [], [0, 1], bench.prog)
+    with pytest.raises(poplar.poplar_error, match="are not the 2 of the tensor"):
+        popops.scatter(bench.graph, x, places, x, 1, [0, 1], [0], [0, 1], bench.prog)
+
+
+def test_padding_needs_what_it_pads_with(bench):
+    x = bench.give(np.arange(4, dtype=np.float32))
+    with pytest.raises(poplar.poplar_error, match="cannot be reflected"):
+        popops.pad(x, [4], [0], popops.padding.Type.REFLECT)
+    with pytest.raises(poplar.poplar_error, match="needs the graph"):
+        popops.pad(x, [4], [0], 1.0)
+    with pytest.raises(poplar.poplar_error, match="do not fit the 1 dimensions"):
+        popops.pad(bench.graph, x, [4, 1], [0, 0], 1.0)

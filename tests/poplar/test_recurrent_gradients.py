@@ -103,7 +103,7 @@ def test_an_lstm_layer_takes_the_gradient_of_the_last_cell_alone_and_leaves_out_
 def test_a_gru_layer_has_the_gradients_of_its_formula(bench, after, full) -> None:
     params = gru.GruParams(poplar.FLOAT, BATCH, TIME, INPUT, HIDDEN, full, after)
     arrays = [numbers(TIME, BATCH, INPUT), numbers(BATCH, HIDDEN)]
-    arrays += [numbers(3, INPUT, HIDDEN), numbers(3, HIDDEN, HIDDEN), numbers(3, HIDDEN)]
+    arrays += [numbers(3, INPUT, HIDDEN), numbers(3, HIDDEN, HIDDEN), numbers(3, *([2] if after else []), HIDDEN)]
     x, h, w, u, b = (leaf(one) for one in arrays)
     given = [bench.give(one) for one in arrays]
     weights, kept, grads_in, grads_out = gru.GruWeights(*given[2:]), [], [], []
@@ -116,16 +116,25 @@ def test_a_gru_layer_has_the_gradients_of_its_formula(bench, after, full) -> Non
     new = grads_out[0]
     found = bench.read(out, grads_in[0], state, new.inputWeights, new.outputWeights, new.biases)
     hidden, outputs = h, []
+    enter, around = (b[:, 0], b[:, 1]) if after else (b, torch.zeros_like(b))
     for step in range(TIME):
-        reset = torch.sigmoid(x[step] @ w[0] + hidden @ u[0] + b[0])
-        update = torch.sigmoid(x[step] @ w[1] + hidden @ u[1] + b[1])
-        inner = reset * (hidden @ u[2]) if after else (reset * hidden) @ u[2]
-        hidden = update * hidden + (1 - update) * torch.tanh(x[step] @ w[2] + inner + b[2])
+        reset = torch.sigmoid(x[step] @ w[0] + hidden @ u[0] + enter[0] + around[0])
+        update = torch.sigmoid(x[step] @ w[1] + hidden @ u[1] + enter[1] + around[1])
+        inner = reset * (hidden @ u[2] + around[2]) if after else (reset * hidden) @ u[2]
+        hidden = update * hidden + (1 - update) * torch.tanh(x[step] @ w[2] + inner + enter[2])
         outputs.append(hidden)
     shown = torch.stack(outputs) if full else outputs[-1]
     (shown * torch.from_numpy(change)).sum().backward()
     for one, other in zip(found, [shown, x.grad, h.grad, w.grad, u.grad, b.grad], strict=True):
         near(one, other)
+
+
+def test_biases_of_a_gru_have_the_shape_that_the_layer_asks_for(bench) -> None:
+    params = gru.GruParams(poplar.FLOAT, BATCH, TIME, INPUT, HIDDEN, True, True)
+    shapes = [(BATCH, HIDDEN), (TIME, BATCH, INPUT), (3, INPUT, HIDDEN), (3, HIDDEN, HIDDEN), (3, HIDDEN)]
+    state, given, *weights = (bench.give(numbers(*shape)) for shape in shapes)
+    with pytest.raises(poplar.poplar_error, match=rf"biases need shape \[3, 2, {HIDDEN}\]"):
+        gru.gruFwd(bench.graph, params, state, given, gru.GruWeights(*weights), bench.prog)
 
 
 @pytest.mark.parametrize("kind", [NonLinearityType.TANH, NonLinearityType.RELU, NonLinearityType.SIGMOID])

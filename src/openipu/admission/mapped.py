@@ -15,9 +15,10 @@ import torch
 
 from openipu.errors import ArchiveError
 from openipu.graph.mapped import nodes
+from openipu.graph.mapped.elements import UNSIGNED_INT
 from openipu.graph.mapped.formats import choose_format
 from openipu.graph.mapped.nodes import ProgramNode
-from openipu.graph.mapped.program import Edges, LibraryOp, MappedProgram, Value
+from openipu.graph.mapped.program import MAX_POOL_GRADIENT, Edges, LibraryCall, LibraryOp, MappedProgram, Value
 from openipu.graph.mapped.views import View
 from openipu.ops import find_rule
 
@@ -119,6 +120,8 @@ def _check_library(program: MappedProgram, op: LibraryOp) -> None:
         for number, view in enumerate(op.inputs)
     }
     for call in op.calls:
+        if call.kernel == MAX_POOL_GRADIENT:
+            _check_pool(call, values)
         if call.kernel:
             format_ = getattr(torch, call.formats[0])
             values[call.results[0]] = torch.empty(call.shapes[0], dtype=format_, device="meta")
@@ -137,6 +140,20 @@ def _check_library(program: MappedProgram, op: LibraryOp) -> None:
                 values[number] = tensor
     for number, view in zip(op.returned, op.outputs, strict=True):
         _require(values[number].numel() == view.elements)
+
+
+def _check_pool(call: LibraryCall, values: dict[int, Any]) -> None:
+    """Windows that lie in the input, and one gradient for each of them."""
+    grad, given, kernel, stride, padding, _, _, pooled, scaled = call.args
+    shape = tuple(values[given.number].shape)
+    _require(len(shape) == 4 and isinstance(scaled, bool) and tuple(call.shapes[0]) == shape)
+    _require(call.op == "aten.max_pool2d_with_indices_backward.default")
+    sizes = []
+    for size, window, step, pad in zip(shape[2:], kernel, stride, padding, strict=True):
+        _require(window >= 1 and step >= 1 and 0 <= pad <= window)
+        sizes.append((size + 2 * pad - window) // step + 1)
+    expected = (*shape[:2], *sizes)
+    _require(tuple(values[grad.number].shape) == tuple(values[pooled.number].shape) == expected)
 
 
 def _fill(value: Any, values: dict[int, Any]) -> Any:
@@ -173,6 +190,12 @@ def _check_node(program: MappedProgram, node: ProgramNode, depth: int) -> None:
             _require(0 <= getattr(node, name) < limit)
     if isinstance(node, nodes.CopyNode):
         _require(node.source.elements == node.target.elements and node.source.type is node.target.type)
+    if isinstance(node, nodes.StampNode):
+        _require(
+            all(view.elements == 2 and view.type is UNSIGNED_INT for view in (node.target, node.since or node.target))
+        )
+    if isinstance(node, nodes.ExecuteNode) and node.exit is not None:
+        _require(node.exit.elements == 1)
     for part in _list_parts(node):
         if isinstance(part, View):
             _check_view(program, part)

@@ -37,7 +37,12 @@ PROVIDED: dict[str, FrontEnd] = {
     "pva": FrontEnd("PopVision analysis library"),
     "libpvti": FrontEnd("trace points of one's own"),
     "poplar": FrontEnd("Poplar", names=("Engine", "Graph", "IPUModel")),
-    "popops": FrontEnd("PopLibs", names=("add", "map", "reduce")),
+    "popops": FrontEnd("PopLibs: operations", names=("add", "map", "reduce")),
+    "poplin": FrontEnd("PopLibs: linear algebra", names=("convolution", "matMul")),
+    "popnn": FrontEnd("PopLibs: layers", names=("calcLoss", "lstm", "nonLinearity")),
+    "poprand": FrontEnd("PopLibs: random numbers", names=("normal", "uniform")),
+    "popsparse": FrontEnd("PopLibs: sparse matrices", names=("COOMatrix", "dynamic")),
+    "poputil": FrontEnd("PopLibs: utilities", names=("graphfn", "mapTensorLinearly")),
     "popart": FrontEnd("PopART", names=("Builder", "InferenceSession", "TrainingSession"), extra="onnx"),
 }
 PLANNED: dict[str, str] = {

@@ -1,4 +1,4 @@
-"""Options for model files: what an ONNX file leaves open.
+"""Options for model files: what an ONNX or a Paddle file leaves open.
 
 In: words such as `--input tokens=8,128`. Out: `Sizes`. They hold for every target that is a model file.
 """
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from openipu.model_files import Sizes
 
 _LARGEST = 1 << 40
-SUFFIXES = (".onnx", ".pdmodel")
+SUFFIXES = (".onnx", ".pdmodel", ".json")  # ONNX; Paddle's legacy and new form
+NAMES = "FILE.onnx, FILE.pdmodel, FILE.json"
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options to a command that takes model files."""
-    group = parser.add_argument_group("model files (FILE.onnx, FILE.pdmodel)")
+    group = parser.add_argument_group(f"model files ({NAMES})")
     group.add_argument(
         "--input", dest="shapes", metavar="NAME=2,3,224,224", action="append", help="the shape of an input"
     )
@@ -50,8 +51,8 @@ def read_sizes(arguments: argparse.Namespace, *targets: str) -> Sizes:
     constants = _read(arguments.constants, "--constant", _read_number)
     if (shapes or dimensions or constants) and not any(map(is_model_file, targets)):
         raise OptionError(
-            f"{' '.join(targets)}: --input, --dimension and --constant are for model files (FILE.onnx, FILE.pdmodel). "
-            "Let the function return a job with the inputs that you want."
+            f"{' '.join(targets)}: --input, --dimension and --constant are for model files ({NAMES}). Let"
+            " the function return a job with the inputs that you want."
         )
     return Sizes(shapes=shapes, dimensions={name: sizes[0] for name, sizes in dimensions.items()}, constants=constants)
 

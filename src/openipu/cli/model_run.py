@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _EPILOG = """\
 examples
   openipu run model.onnx --inputs data.npz --outputs results.npz
+  openipu run net.json --inputs data.npz                          a Paddle model with net.pdiparams beside it
 
 data.npz holds one array for each input, under its name, as numpy.savez("data.npz", image=…) writes it. The model is
 compiled for the shapes of these arrays; an array that decides shapes becomes a constant of the program.
@@ -31,12 +32,14 @@ compiled for the shapes of these arrays; an array that decides shapes becomes a 
 def run_model(words: Sequence[str]) -> int:
     """Run a model file once. `words`: the file, and options of its own."""
     parser = Parser(
-        prog="openipu run FILE.onnx",
-        usage="openipu run [options] FILE.onnx --inputs DATA.npz [--outputs RESULTS.npz]",
+        prog="openipu run MODEL_FILE",
+        usage="openipu run [options] MODEL_FILE --inputs DATA.npz [--outputs RESULTS.npz]",
         description="Run an ONNX or Paddle model on data from a file, then print what an IPU would do with it.",
         epilog=_EPILOG,
     )
-    parser.add_argument("model", metavar="FILE.onnx", help="the model")
+    parser.add_argument(
+        "model", metavar="MODEL_FILE", help="FILE.onnx, FILE.pdmodel or FILE.json; weights of Paddle lie beside it"
+    )
     parser.add_argument("--inputs", metavar="DATA.npz", help="arrays by the names of the model's inputs")
     parser.add_argument("--outputs", metavar="RESULTS.npz", help="where to write the results, by their names")
     arguments = parser.parse_args(list(words))

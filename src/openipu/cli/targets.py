@@ -1,6 +1,7 @@
 """Finds what a word of the command line names: a user's function, which is called, or a model file.
 
-In: `package.module:function`, `path/script.py:function` or `path/model.onnx`. Out: a `PlanningJob`.
+In: `package.module:function`, `path/script.py:function` or `path/model.onnx` (or `.pdmodel`, `.json`). Out: a
+`PlanningJob`.
 """
 
 from __future__ import annotations

@@ -84,6 +84,10 @@ class Table:
             f'openipu.register_custom_op("{node.op}", "{node.domain or USUAL_DOMAIN}", {node.version}, forward=…).'
         )
 
+    def list_rules(self) -> list[Rule]:
+        """Every rule of the table."""
+        return [entry for entries in self._rules.values() for entry in entries]
+
     def list_ops(self) -> list[tuple[str, str]]:
         """Every (domain, op) of the table."""
         return sorted(self._rules)

@@ -28,6 +28,7 @@ from openipu.graph.mapped import (
 )
 from poplar import program as programs
 from poplar._errors import graph_connection_error, invalid_tile_mapping
+from poplar._estimators import estimate_vertices
 from poplar._graph import Graph
 from poplar._lines import find_line, list_lines
 from poplar._store import StoredVariable
@@ -58,7 +59,9 @@ def compile_programs(
     lowering.refuse_circles(functions)
     used = lowering.compute_sets
     sets = tuple(
-        build_compute_set(table, registered) if table.number in used else MappedComputeSet(table.name, ())
+        estimate_vertices(build_compute_set(table, registered), registered, shared.estimators, target)
+        if table.number in used
+        else MappedComputeSet(table.name, ())
         for table in shared.tables
     )
     codelets = tuple(one.codelet for one in registered)

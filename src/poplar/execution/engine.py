@@ -17,6 +17,7 @@ import numpy.typing as npt
 from openipu.errors import MappedRunError
 from openipu.graph.mapped import StreamKind, View
 from openipu.plan import Plan
+from openipu.plan.mapped import price_leaves
 from openipu.report import build_profile, write_profile
 from openipu.run.mapped import MappedEngine
 from poplar import program as programs
@@ -111,7 +112,11 @@ class Engine:
             )
         self._device = device
         self._loaded = MappedEngine(
-            self._program, self._host, self._executable.compiled.conflicts, watched=self.options.check_written
+            self._program,
+            self._host,
+            self._executable.compiled.conflicts,
+            watched=self.options.check_written,
+            price=lambda: price_leaves(self._program),
         )
 
     def prepare(self, device: Device) -> None:

@@ -54,7 +54,8 @@ class Lowering:
             if table.library is not None:
                 return nodes.LibraryNode(name=name or table.name, line=line, op=table.library)
             self._used.add(table.number)
-            return nodes.ExecuteNode(name=name or table.name, line=line, compute_set=table.number)
+            exit_view = None if program.exit is None else program.exit.view()
+            return nodes.ExecuteNode(name=name or table.name, line=line, compute_set=table.number, exit=exit_view)
         if isinstance(program, programs.Library):
             return nodes.LibraryNode(name=name, line=line, op=program.number)
         if isinstance(program, programs.Copy):
@@ -138,6 +139,9 @@ class Lowering:
             return nodes.UndefineNode(name=name, line=line, target=program.tensor.view())
         if isinstance(program, programs.Sync):
             return nodes.SyncNode(name=name, line=line, external=program.kind != programs.SyncType.INTERNAL)
+        if isinstance(program, programs.CycleStamp):
+            since = None if program.since is None else program.since.view()
+            return nodes.StampNode(name=name, line=line, target=program.tensor.view(), since=since)
         if isinstance(program, programs.ErrorProgram):
             return nodes.FailNode(name=name, line=line, message=program.message, shown=program.tensor.view())
         if isinstance(program, programs.AbortOnCondition):
@@ -181,19 +185,4 @@ def list_calls(node: ProgramNode) -> list[int]:
     """Numbers of the functions that a node calls, at any depth."""
     if isinstance(node, nodes.CallNode):
         return [node.function]
-    return [number for child in list_children(node) for number in list_calls(child)]
-
-
-def list_children(node: ProgramNode) -> tuple[ProgramNode, ...]:
-    """The programs inside a program."""
-    if isinstance(node, nodes.SequenceNode):
-        return node.children
-    if isinstance(node, nodes.RepeatNode):
-        return (node.body,)
-    if isinstance(node, nodes.WhileNode):
-        return (node.condition, node.body)
-    if isinstance(node, nodes.IfNode):
-        return (node.then, node.otherwise)
-    if isinstance(node, nodes.SwitchNode):
-        return (*(body for _, body in node.cases), node.default)
-    return ()
+    return [number for child in nodes.list_children(node) for number in list_calls(child)]

@@ -111,7 +111,7 @@ class NativeCodelet:
             process.place(prepared.number, edges.table)
             prepared.table = edges.table
         self._holder.batches.move_to_end(key)
-        failed = process.run(prepared.number)
+        failed = process.run(prepared.number, goes_on=batch.goes_on)
         edges.bring_back()
         return failed
 

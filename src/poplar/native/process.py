@@ -83,9 +83,9 @@ class CodeletProcess:
     def release(self, number: int) -> None:
         self._ask(_RELEASE, struct.pack("<I", number))
 
-    def run(self, number: int) -> int:
-        """Compute all vertices of a batch. -1, or the number of the one that returned false."""
-        return self._run(_RUN, struct.pack("<II", 1, number))[0]
+    def run(self, number: int, *, goes_on: bool = False) -> int:
+        """Compute all vertices of a batch. -1, or the number of the first that returned false."""
+        return self._run(_RUN, struct.pack("<II", goes_on, number))[0]
 
     def count(self, number: int, count: int) -> npt.NDArray[np.int64]:
         """Compute them with a library that counts: cycles of each."""

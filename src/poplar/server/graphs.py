@@ -16,7 +16,9 @@ from openipu.graph import SourceLine
 from openipu.graph.mapped import NO_ESTIMATE, NO_TILE, ElementType
 from poplar import _lines
 from poplar._errors import graph_connection_error
+from poplar._estimators import VertexIntrospector
 from poplar._graph import Graph
+from poplar._names import normalise_name
 from poplar._tensor import Tensor
 from poplar._vertices import FieldRef, Registered, VertexRef, VertexTable
 from poplar.execution.streams import ReplicatedStreamMode
@@ -101,6 +103,23 @@ def describe_codelet(session: Session, graph: Handle, name: str) -> Any:
         for field in one.codelet.fields
     ]
     return [one.number, one.codelet.name, fields]
+
+
+@handles("graph.registerEstimator")
+def register_estimator(session: Session, graph: Handle, listener: int, codelet: str) -> str:
+    """A function of the program's; the name by which it will be asked comes back."""
+    name = normalise_name(codelet)
+
+    def estimate(vertex: VertexIntrospector, target: Any) -> tuple[int, int]:
+        fields = [
+            [one.name, one.rank(), np.array(one.sizes, dtype=np.int64), list(one.values)]
+            for one in vertex.fields.values()
+        ]
+        cycles, flops = session.channel.ask("estimate", listener, name, fields)
+        return int(cycles), int(flops)
+
+    session.find(graph).registerPerfEstimator(name, estimate)
+    return name
 
 
 @handles("graph.addComputeSet")

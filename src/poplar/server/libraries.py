@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import numpy as np
+
 from poplar import program as programs
 from poplar._errors import poplar_error
 from poplar._graph import Graph
@@ -57,7 +59,7 @@ def call(session: Session, module: str, name: str, context: Any, *arguments: Any
             return ComputeSetNumber(value.getId())
         if isinstance(value, (list, tuple)):
             return [write(entry) for entry in value]
-        if value is None or isinstance(value, (bool, int, float, str, Tensor)):
+        if value is None or isinstance(value, (bool, int, float, str, bytes, np.ndarray, Tensor)):
             return value
         return Handle(session.keep(value))
 

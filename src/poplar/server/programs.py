@@ -105,6 +105,9 @@ class _Builder:
     def sync(self, name: str, _: list[Made], kind: int) -> Made:
         return programs.Sync(_SYNCS[kind], name)
 
+    def cycle_stamp(self, name: str, _: list[Made], target: Any, since: Any) -> Made:
+        return programs.CycleStamp(target, since, name)
+
     def write_undef(self, name: str, _: list[Made], tensor: Any) -> Made:
         return programs.WriteUndef(tensor, name)
 
@@ -141,6 +144,7 @@ _MAKERS: dict[str, Callable[..., Made]] = {
     "CallHost": _Builder.call_host,
     "PrintTensor": _Builder.print_tensor,
     "Sync": _Builder.sync,
+    "CycleStamp": _Builder.cycle_stamp,
     "WriteUndef": _Builder.write_undef,
     "CrossReplicaCopy": _Builder.cross_replica_copy,
     "AssumeEqualAcrossReplicas": _Builder.assume_equal,

@@ -62,7 +62,47 @@ class Places(nn.Module):
         return nn.functional.max_pool2d(self.conv(x), 2, return_indices=True)
 
 
-MODELS = {"residual": Residual, "tail": Tail, "pooled": Pooled, "places": Places}
+class Sums(nn.Module):
+    """One sum in each place where the memory of what is added may be taken, or must not be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(8))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        one, two, three, four, five, six, seven, eight = self.layers
+        x = one(x) + x  # the caller's
+        first = torch.relu(two(x))
+        x = three(torch.relu(four(first))) + first  # read by `four` before: may be taken
+        second = five(x)
+        x = six(second) + second  # read by the same convolution
+        third = seven(x)
+        x = eight(torch.tanh(x)) + third  # returned
+        return x, third
+
+
+class LateReader(nn.Module):
+    """What is added is read once more behind the sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        one, two, three, four = self.layers
+        kept = one(x)
+        total = three(two(x)) + kept
+        return four(kept) * total
+
+
+MODELS = {
+    "sums": Sums,
+    "late reader": LateReader,
+    "residual": Residual,
+    "tail": Tail,
+    "pooled": Pooled,
+    "places": Places,
+}
 
 
 def compile_inference(model: nn.Module, x: torch.Tensor) -> Compiled:
@@ -85,13 +125,13 @@ def check(compiled: Compiled, model: nn.Module, x: torch.Tensor) -> None:
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[packed_convolutions.Convolution]:
     """What was packed, in order."""
     found: list[packed_convolutions.Convolution] = []
-    make = packed_convolutions.PackedConvolution
 
-    def note(memory, plan, shape):
-        found.append(plan)
-        return make(memory, plan, shape)
+    class Noted(packed_convolutions.PackedConvolution):
+        def __init__(self, memory, plan, shape):
+            found.append(plan)
+            super().__init__(memory, plan, shape)
 
-    monkeypatch.setattr(packed_convolutions, "PackedConvolution", note)
+    monkeypatch.setattr(packed_convolutions, "PackedConvolution", Noted)
     return found
 
 
@@ -100,8 +140,10 @@ def test_the_results_are_those_of_eager_pytorch(name: str, packed: list[packed_c
     torch.manual_seed(0)
     model = MODELS[name]().eval()
     x = torch.randn(2, 4, 33, 30)
+    before = x.clone()
     check(compile_inference(model, x), model, x)
     assert packed
+    assert torch.equal(x, before)
 
 
 def test_norm_addition_and_activation_are_part_of_the_call(packed: list[packed_convolutions.Convolution]) -> None:
@@ -112,6 +154,23 @@ def test_norm_addition_and_activation_are_part_of_the_call(packed: list[packed_c
         (False, True, "relu"),
         (True, False, "relu"),
     ]
+
+
+@pytest.mark.parametrize(("model", "count"), [(Residual, 1), (Sums, 1), (LateReader, 0)])
+def test_a_sum_takes_memory_that_nobody_reads_again(
+    model: type[nn.Module], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[packed_convolutions.PackedConvolution] = []
+
+    class Noted(packed_convolutions.PackedConvolution):
+        def __init__(self, memory, plan, shape):
+            super().__init__(memory, plan, shape)
+            made.append(self)
+
+    monkeypatch.setattr(packed_convolutions, "PackedConvolution", Noted)
+    compiled = compile_inference(model().eval(), torch.randn(2, 4, 32, 32))
+    assert compiled.executable.tier is Tier.INSTANT
+    assert sum(kernel.overwrites for kernel in made) == count
 
 
 def test_newly_loaded_weights_and_statistics_are_packed_again() -> None:

@@ -39,7 +39,7 @@ def add_parser(
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "target", metavar="TARGET", help="module:function, script.py:function or FILE.onnx, as for `openipu plan`"
+        "target", metavar="TARGET", help="module:function, script.py:function or a model file, as for `openipu plan`"
     )
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--ipus-per-replica", type=int, metavar="N", help="IPUs of one copy; else whatever is fastest")

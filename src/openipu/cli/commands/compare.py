@@ -43,7 +43,7 @@ def add_parser(
         description="Compare two plans: time for a sample and bytes on the fullest tile, term by term.",
         epilog=_EPILOG,
     )
-    parser.add_argument("before", metavar="A", help="a profile, or module:function, script.py:function or FILE.onnx")
+    parser.add_argument("before", metavar="A", help="a profile, or module:function, script.py:function or a model file")
     parser.add_argument("after", metavar="B", help="what to compare it with")
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan jobs for")
     parser.add_argument("--with-system", metavar="NAME|FILE.toml", help="another machine for B")

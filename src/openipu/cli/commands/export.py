@@ -18,7 +18,7 @@ examples
   openipu export model.onnx --input image=1,3,224,224 -o model.py
   openipu run --export out train.py                            all programs of a script, as they are at its end
 
-TARGET is what `openipu plan` takes: FILE.onnx, package.module:function or path/script.py:function. A model that was
+TARGET is what `openipu plan` takes: a model file, package.module:function or path/script.py:function. A model that was
 built on the meta device has no weights: build it without torch.device("meta"), or let --random-weights make some.
 What was written is run, without openipu, and compared with openipu's own results before it is put in place.
 """
@@ -34,7 +34,7 @@ def add_parser(
         description="Write a captured program, with its weights, as plain ONNX or as a PyTorch file without openipu.",
         epilog=_EPILOG,
     )
-    parser.add_argument("target", metavar="TARGET", help="module:function, script.py:function or FILE.onnx")
+    parser.add_argument("target", metavar="TARGET", help="module:function, script.py:function or a model file")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="FILE.onnx or FILE.py")
     parser.add_argument("--to", choices=("onnx", "torch"), help="what to write; by default as FILE is named")
     parser.add_argument("--random-weights", type=int, metavar="SEED", help="make weights up where a model has none")

@@ -31,8 +31,9 @@ examples
   openipu plan --check --json package.models:job                  for a test: exit code 1 unless everything fits
   openipu plan --profile out models.py:large                      and a report to open
   openipu plan bert.onnx --input input_ids=8,128                  an ONNX file; its weights are not read
+  openipu plan net.pdmodel --input image=8,3,224,224              a Paddle file, or net.json of its new form
 
-TARGET is FILE.onnx, package.module:function or path/script.py:function. The function takes no arguments and
+TARGET is a model file, package.module:function or path/script.py:function. The function takes no arguments and
 returns, of openipu.jobs,
   a PlanningJob(model=…, args=…, training=…, optimizer=…, options=…),
   or a tuple (model, args), or a dict of those fields.
@@ -51,7 +52,9 @@ def add_parser(
         description="Plan models on a system: does it fit, how many cycles, how many samples a second.",
         epilog=_EPILOG,
     )
-    parser.add_argument("targets", metavar="TARGET", nargs="+", help="module:function, script.py:function or FILE.onnx")
+    parser.add_argument(
+        "targets", metavar="TARGET", nargs="+", help="module:function, script.py:function or a model file"
+    )
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine to plan for")
     parser.add_argument("--profile", metavar="DIR", help="write profile.pop and report.html of each job under DIR")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -62,7 +62,7 @@ def add_parser(
         parents=[shared],
         help="run a script as it is, then say what an IPU would do",
         usage="openipu run [options] script.py [arguments …]\n       openipu run [options] -m module [arguments …]"
-        "\n       openipu run [options] FILE.onnx --inputs DATA.npz",
+        "\n       openipu run [options] MODEL_FILE --inputs DATA.npz",
         description="Run an unmodified script, then print what an IPU would do with the programs that it compiled.",
         epilog=_EPILOG,
     )

@@ -48,7 +48,7 @@ def add_parser(
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "target", metavar="TARGET", help="module:function, script.py:function or FILE.onnx, as for `openipu plan`"
+        "target", metavar="TARGET", help="module:function, script.py:function or a model file, as for `openipu plan`"
     )
     parser.add_argument("axes", metavar="AXIS", nargs="+", help="what to vary: batch=1,2,4")
     parser.add_argument("--system", metavar="NAME|FILE.toml", help="the machine, where no axis says another")

@@ -24,6 +24,7 @@ from openipu.graph.mapped.elements import (
 from openipu.graph.mapped.formats import choose_format
 from openipu.graph.mapped.nodes import ProgramNode
 from openipu.graph.mapped.program import (
+    MAX_POOL_GRADIENT,
     NO_ESTIMATE,
     NO_TILE,
     Edges,
@@ -52,6 +53,7 @@ __all__ = [
     "INT",
     "LONG",
     "LONGLONG",
+    "MAX_POOL_GRADIENT",
     "NO_ESTIMATE",
     "NO_TILE",
     "QUARTER",

@@ -60,12 +60,13 @@ class Batch:
 
     `arrays` has for a scalar field an array [count], for a vector [count, length], for a list of vectors one array
     [count, length] for each vector of the list. Outputs are to be written into their arrays in place. What an output
-    holds before is what memory holds.
+    holds before is what memory holds. With `goes_on`, all vertices run also where one of them fails.
     """
 
     count: int
     arrays: Mapping[str, Array | Sequence[Array]]
     state: Mapping[str, Array] = field(default_factory=dict)  # [count], or [count, length]
+    goes_on: bool = False
 
 
 class VertexFault(Exception):  # noqa: N818 - what happened, not what is wrong with a call
@@ -91,7 +92,7 @@ class Codelet(Protocol):
         ...
 
     def run(self, batch: Batch) -> int:
-        """Run all vertices of a batch. -1, or the number of the one that failed; `VertexFault` for one that broke."""
+        """Run all vertices of a batch. -1, or the first one that failed; `VertexFault` for one that broke."""
         ...
 
     def estimate(self, batch: Batch) -> npt.NDArray[np.int64] | None:

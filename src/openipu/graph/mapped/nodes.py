@@ -61,7 +61,10 @@ class CallNode(ProgramNode):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ExecuteNode(ProgramNode):
+    """Without `exit`, a vertex that returns false is an error; else whether all returned true goes there."""
+
     compute_set: int
+    exit: View | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -136,9 +139,32 @@ class SyncNode(ProgramNode):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StampNode(ProgramNode):
+    """The cycles of all leaves that ran before: [low, high] halves of 64 bits. With `since`, less that stamp."""
+
+    target: View
+    since: View | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FailNode(ProgramNode):
     """Stop with a message; where there is a condition, only if it is true. `shown` goes into the message."""
 
     message: str
     condition: View | None = None
     shown: View | None = None
+
+
+def list_children(node: ProgramNode) -> tuple[ProgramNode, ...]:
+    """The programs inside a program."""
+    if isinstance(node, SequenceNode):
+        return node.children
+    if isinstance(node, RepeatNode):
+        return (node.body,)
+    if isinstance(node, WhileNode):
+        return (node.condition, node.body)
+    if isinstance(node, IfNode):
+        return (node.then, node.otherwise)
+    if isinstance(node, SwitchNode):
+        return (*(body for _, body in node.cases), node.default)
+    return ()

@@ -23,6 +23,7 @@ from openipu.machine import System
 
 NO_TILE = -1
 NO_ESTIMATE = -1
+MAX_POOL_GRADIENT = "maxPoolGradient"  # a kernel: see `LibraryCall`; all others draw random numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from openipu.graph.mapped.views import View
 from openipu.graph.program import SourceLine
 from openipu.machine import Provenance, Source, System, Target
 
-FORMAT = 1
+FORMAT = 2
 
 _RECORDS: Mapping[str, type] = {
     cls.__name__: cls

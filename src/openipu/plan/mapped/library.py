@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from openipu.graph.mapped.formats import choose_format
-from openipu.graph.mapped.program import LibraryCall, LibraryOp, MappedProgram, Value
+from openipu.graph.mapped.program import MAX_POOL_GRADIENT, LibraryCall, LibraryOp, MappedProgram, Value
 from openipu.ops import cost_op
 from openipu.ops.cost import CostContext, CostStep, Operand, OpSite, StepKind
 from openipu.plan.mapped.steps import LeafOp, LeafStep, StepBuilder
@@ -57,7 +57,7 @@ def _make_site(call: LibraryCall, values: Mapping[int, Operand], outputs: tuple[
     if call.kernel == "dropout":
         given = values[call.args[-1].number]
         return OpSite(call.op, (given, 0.5, True), {}, (given, Operand(given.shape, torch.bool)))
-    if call.kernel:
+    if call.kernel and call.kernel != MAX_POOL_GRADIENT:
         return OpSite(call.op, (list(call.shapes[0]),), {}, outputs)
     args = tuple(_fill(value, values) for value in call.args)
     return OpSite(call.op, args, {name: _fill(value, values) for name, value in call.kwargs.items()}, outputs)

@@ -63,6 +63,18 @@ def plan_mapped(
     return _Planner(program, walk, counts, started).plan()
 
 
+def price_leaves(program: MappedProgram) -> dict[int, float]:
+    """Cycles of one execution of each leaf, by its identity."""
+    walk = walk_programs(program, range(len(program.programs)))
+    planner = _Planner(program, walk, dict.fromkeys(map(id, walk.leaves), 1), time.perf_counter())
+    found = {}
+    for leaf in walk.leaves:
+        before = planner.cycles
+        planner._lay_out(leaf)
+        found[id(leaf)] = planner.cycles - before
+    return found
+
+
 class _Planner:
     def __init__(self, program: MappedProgram, walk: Walk, counts: Mapping[int, int], started: float) -> None:
         self.program, self.walk, self.counts, self.started = program, walk, counts, started
@@ -164,7 +176,7 @@ class _Planner:
         return plan
 
     def _plan_leaf(self, leaf: ProgramNode) -> tuple[object, LeafPlan]:
-        if isinstance(leaf, nodes.ExecuteNode):
+        if isinstance(leaf, nodes.ExecuteNode) and leaf.exit is None:
             key: object = ("compute set", leaf.compute_set)
         elif isinstance(leaf, nodes.LibraryNode):
             key = ("library", leaf.op)

@@ -106,6 +106,9 @@ class StepBuilder:
             return LeafPlan((self._make_op(node, "Sync", Family.CONTROL, (step,)),), Touched())
         if isinstance(node, nodes.UndefineNode):
             return LeafPlan((), Touched())
+        if isinstance(node, nodes.StampNode):
+            since = [] if node.since is None else [node.since]
+            return LeafPlan((), touch_views(self.program, since, [node.target]))
         reads = [view for view in (getattr(node, "condition", None), getattr(node, "shown", None)) if view is not None]
         return LeafPlan((), touch_views(self.program, reads, []))
 
@@ -152,6 +155,8 @@ class StepBuilder:
                     if entry.access.writes:
                         writes.append(rows)
                     touch_edges(program, touched, edges, entry.access)
+        if node.exit is not None:
+            touched.merge(touch_views(program, [], [node.exit]))
         steps: list[LeafStep] = []
         before = measure_traffic(program, reads)
         after = measure_traffic(program, writes, outgoing=True)

@@ -23,7 +23,8 @@ _PAYING_LENGTH = 2.0  # seconds of steps for each second of compiling
 # A CNN with 291 nodes takes 15 s to compile, BERT with 1,352 and 6,886 nodes 50 s and 263 s (docs/performance.md).
 _COMPILER_START_SECONDS = 5.0
 _COMPILER_NODE_SECONDS = 0.0375
-_ROUNDING_SECONDS = 3.0  # of steps: rounding without native code makes steps several times longer
+# Of steps. One function takes a second or two; rounding without native code makes steps several times longer.
+_KERNEL_SECONDS = 3.0
 
 
 def choose_patience(program: Program) -> float:
@@ -32,10 +33,10 @@ def choose_patience(program: Program) -> float:
     return max(_LEAST_SECONDS, _PAYING_LENGTH * estimate_seconds(program)) if wished is None else wished
 
 
-def choose_rounding_patience() -> float:
-    """Seconds of steps before the function for stochastic rounding is compiled, which all programs share."""
+def choose_kernel_patience() -> float:
+    """Seconds of steps before single functions are compiled: for stochastic rounding, or for convolutions."""
     wished = _read_wish()
-    return _ROUNDING_SECONDS if wished is None else wished
+    return _KERNEL_SECONDS if wished is None else wished
 
 
 def estimate_seconds(program: Program) -> float:

@@ -51,9 +51,8 @@ class Engine(Protocol):
 
 
 class InstantEngine:
-    """Generated Python over PyTorch's operators, with the updater's buckets."""
-
-    tier = Tier.INSTANT
+    """Generated Python over PyTorch's operators, with the updater's buckets. Its tier is the compiled one where native
+    functions of our own stand in the place of the operators that take most of the time."""
 
     def __init__(
         self,
@@ -63,8 +62,9 @@ class InstantEngine:
         plan: UpdatePlan | None,
         make_draft: Callable[[], Draft],
         fold: int,
+        tier: Tier = Tier.INSTANT,
     ) -> None:
-        self.fold = fold
+        self.tier, self.fold = tier, fold
         self._lanes = lanes
         # Gradients that go to other instances first must be kept, too.
         self._accumulates = options.gradient_accumulation * options.replicas > fold or options.instances > 1

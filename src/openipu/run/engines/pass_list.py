@@ -7,8 +7,8 @@ forward, backward and update (`step_graph`) before its own passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
@@ -19,6 +19,7 @@ from openipu.run.half.windows import store_windowed_values
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
 from openipu.run.passes.delayed_weights import delay_weights
+from openipu.run.passes.direct_convolutions import Geometry, Kernel, use_direct_convolutions
 from openipu.run.passes.float_exceptions import check_arithmetic
 from openipu.run.passes.loss_scale import add_statistics
 from openipu.run.passes.onednn_products import use_onednn_products
@@ -42,6 +43,7 @@ class Setting:
     memory: DeviceMemory | None = None  # instant tier: what the draft will run on
     updater: Updater | None = None  # instant tier: what applies gradients, if anything does
     accumulates: bool = False  # gradients of several calls are added up before an update
+    kernels: Mapping[Geometry, Kernel] = field(default_factory=dict)  # native code for convolutions
 
     @property
     def device_memory(self) -> DeviceMemory:
@@ -84,7 +86,14 @@ MICRO: tuple[Pass, ...] = (
 )
 
 # Both tiers, once micro-batches are folded.
-FOLDED: tuple[Pass, ...] = (Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),)
+FOLDED: tuple[Pass, ...] = (
+    Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
+    Pass(
+        "convolutions by native code",
+        lambda draft, setting: use_direct_convolutions(draft, setting.device_memory, setting.kernels),
+        lambda setting: bool(setting.kernels),
+    ),
+)
 
 
 def _accumulates(setting: Setting) -> bool:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
 
 import torch
 
 from openipu.errors import InputError
 from openipu.graph import Program, RunOptions, Tier, describe_options
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines.compile_choice import NEVER, choose_patience, choose_rounding_patience, estimate_seconds
+from openipu.run.engines.compile_choice import NEVER, choose_kernel_patience, choose_patience, estimate_seconds
 from openipu.run.engines.engine import CompiledEngine, Engine, InstantEngine, draft_units
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.micro import draft_micro, weigh_micro_batch
@@ -30,10 +33,13 @@ from openipu.run.native import (
     NativeProgram,
     NotCompiledError,
     find_native,
+    load_kernels,
     make_native_key,
     prepare_rounding,
     take_over_rounding,
+    write_kernel_job,
 )
+from openipu.run.passes.direct_convolutions import Geometry, Kernel, list_geometries
 from openipu.run.update.rounded_rules import plan_rounded_update, rounds_update
 from openipu.run.update.rules import plan_update
 from openipu.trace import COMPILE, mark_moment, span
@@ -75,7 +81,8 @@ class Tiers:
         self._native: NativeProgram | None = None
         self._build: NativeBuild | None = None
         self._patience = choose_patience(program) if self._wanted is Tier.AUTO else NEVER
-        self._rounding_patience = choose_rounding_patience() if self._wanted is Tier.AUTO else NEVER
+        self._rounding_patience = choose_kernel_patience() if self._wanted is Tier.AUTO else NEVER
+        self._geometries: tuple[Geometry, ...] = ()  # of convolutions that are compiled instead of the program
         self._spent_seconds = 0.0
         self._times: deque[float] = deque(maxlen=_MOST_TRIED_RUNS)
         self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
@@ -92,6 +99,8 @@ class Tiers:
     def start(self) -> Engine:
         """The first engine: compiled if that is asked for, or there from before; else instant."""
         if self.engine is None:
+            if self._wanted is not Tier.INSTANT:
+                self._look_for_convolutions()
             if self._wanted is Tier.INSTANT or not self._start_compiled():
                 self.engine = self._build_instant()
             release_pages()
@@ -131,6 +140,15 @@ class Tiers:
             prepare_rounding(overflow, build=True)
         take_over_rounding(overflow)
 
+    def _look_for_convolutions(self) -> None:
+        """Whether native code for these is worth more than one program: oneDNN's packed weights are outside of it."""
+        if self._options.training or self._options.replicas > 1:
+            return
+        self._geometries = list_geometries(self._draft(self._choose_fold()))
+        if self._geometries:
+            self._key = write_kernel_job(self._geometries).key
+            self._patience = min(self._patience, self._rounding_patience)
+
     def _start_compiled(self) -> bool:
         native = find_native(self._key) if self._key is not None else None
         if native is None and self._wanted is Tier.AUTO:
@@ -153,6 +171,9 @@ class Tiers:
         return True
 
     def _bind_native(self, native: NativeProgram) -> None:
+        if self._geometries:
+            self.engine, self._native = self._build_instant(load_kernels(native, self._geometries)), native
+            return
         with torch.no_grad():
             self.engine = CompiledEngine(native.functions, self._lanes.first.memory, native.fold)
         self._native = native
@@ -170,6 +191,8 @@ class Tiers:
         return True
 
     def _write_job(self) -> NativeJob:
+        if self._geometries:
+            return write_kernel_job(self._geometries)
         fold = self._choose_fold()
         calls = self._options.gradient_accumulation * self._options.replicas // fold
         if self._options.training and self._options.instances > 1:
@@ -262,7 +285,7 @@ class Tiers:
         if self.tier is Tier.COMPILED:
             self.engine = self._build_instant()
 
-    def _build_instant(self) -> InstantEngine:
+    def _build_instant(self, kernels: Mapping[Geometry, Kernel] | None = None) -> InstantEngine:
         plan = None
         if rounds_update(self._program, self._options):
             plan = plan_rounded_update(self._program, self._options)
@@ -271,7 +294,9 @@ class Tiers:
         fold = self._choose_fold()
         if self._options.stochastic_rounding:
             prepare_rounding(choose_overflow(self._options), build=False)
-        return InstantEngine(self._program, self._lanes, self._options, plan, lambda: self._draft(fold), fold)
+        tier = Tier.COMPILED if kernels else Tier.INSTANT
+        make_draft = partial(self._draft, fold, kernels or {})
+        return InstantEngine(self._program, self._lanes, self._options, plan, make_draft, fold, tier)
 
     def _choose_fold(self) -> int:
         if self._fold is None:
@@ -280,11 +305,12 @@ class Tiers:
             self._fold = wished if apply_fold(draft, wished) is not None else 1
         return self._fold
 
-    def _draft(self, fold: int) -> Draft:
+    def _draft(self, fold: int, kernels: Mapping[Geometry, Kernel] = MappingProxyType({})) -> Draft:
         draft = draft_micro(self._program, self._options)
         folded = apply_fold(draft, fold)
         assert folded is not None
-        apply_passes(FOLDED, folded, Setting(self._program, self._options))
+        memory = self._lanes.first.memory
+        apply_passes(FOLDED, folded, Setting(self._program, self._options, memory=memory, kernels=kernels))
         return folded
 
 

@@ -37,9 +37,14 @@ class _Ready:
 
 
 def build_compute_set(
-    program: MappedProgram, compute_set: MappedComputeSet, conflicts: Conflicts, memory: Memory
-) -> Callable[[], None]:
-    """The function that executes a compute set once."""
+    program: MappedProgram,
+    compute_set: MappedComputeSet,
+    conflicts: Conflicts,
+    memory: Memory,
+    *,
+    goes_on: bool = False,
+) -> Callable[[], bool]:
+    """The function that executes a compute set once. With `goes_on` it says whether all vertices returned true."""
     batches = compute_set.batches
     if conflicts.write_write is not None:  # only with checks off: the vertex that was added last wins, as in order
         batches = tuple(sorted(_split(batches), key=lambda batch: int(batch.numbers[0])))
@@ -49,20 +54,23 @@ def build_compute_set(
     ready = [_open(program, batch, number, conflicts, memory, careful=careful) for number, batch in enumerate(batches)]
     name = compute_set.name
 
-    def execute() -> None:
+    def execute() -> bool:
         pending: list[tuple[list[EdgePort], list[Array]]] = []
+        good = True
         gathered = [_gather(one, name) for one in ready]
         for one, (arrays, written) in zip(ready, gathered, strict=True):
             try:
-                failed = one.codelet.run(Batch(one.batch.count, arrays, one.batch.state))
+                failed = one.codelet.run(Batch(one.batch.count, arrays, one.batch.state, goes_on))
             except VertexFault as fault:
                 raise MappedRunError(_describe_failure(program, name, one, fault.vertex, str(fault))) from fault
-            if failed >= 0:
+            if failed >= 0 and not goes_on:
                 raise MappedRunError(_describe_failure(program, name, one, failed, "its compute() returned False."))
+            good = good and failed < 0
             pending.extend(written)
         for ports, values in pending:
             for port, value in zip(ports, values, strict=True):
                 port.put(value)
+        return good
 
     return execute
 

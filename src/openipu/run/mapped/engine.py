@@ -6,7 +6,7 @@ from run to run. Replicas take each leaf in turn, so that they can read from eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from openipu.graph.mapped.nodes import (
     ProgramNode,
     RepeatNode,
     SequenceNode,
+    StampNode,
     SwitchNode,
     SyncNode,
     WhileNode,
+    list_children,
 )
 from openipu.graph.mapped.program import MappedProgram
 from openipu.graph.mapped.views import View
@@ -34,7 +36,7 @@ from openipu.run.mapped.library import build_library_op
 from openipu.run.mapped.memory import Memory
 from openipu.run.mapped.transfers import TransferBuilder
 
-Action = Callable[[], None]
+Action = Callable[[], object]
 
 
 class MappedEngine:
@@ -47,7 +49,9 @@ class MappedEngine:
         conflicts: Sequence[Conflicts] | None = None,
         *,
         watched: bool = False,
+        price: Callable[[], Mapping[int, float]] | None = None,
     ) -> None:
+        """`price` says what each leaf costs, by its identity; it is called only if the program reads the clock."""
         self.program = program
         self.memories = [Memory(program, watched=watched) for _ in range(program.replicas)]
         self.remote: list[list[Array]] = [
@@ -55,9 +59,11 @@ class MappedEngine:
             for _ in range(program.replicas)
         ]
         self.executions: dict[int, int] = {}  # id of a leaf -> how often it ran
+        self.cycles = 0.0  # of all leaves so far, if there is a price
+        self._prices = price() if price is not None and _reads_clock(program) else None
         self._conflicts = conflicts
         self._transfers = TransferBuilder(program, host, self.memories, self.remote)
-        self._compute_sets: dict[int, Action] = {}
+        self._compute_sets: dict[tuple[int, bool], list[Callable[[], bool]]] = {}
         self._library_ops: dict[int, Action] = {}
         self._functions: dict[int, Action] = {}
         self._programs: dict[int, Action] = {}
@@ -92,11 +98,13 @@ class MappedEngine:
 
     def _build_leaf(self, node: ProgramNode) -> Action:
         if isinstance(node, ExecuteNode):
-            return self._build_execute(node.compute_set)
+            return self._build_execute(node)
         if isinstance(node, LibraryNode):
             return self._build_library(node.op)
         if isinstance(node, SyncNode):
             return lambda: None
+        if isinstance(node, StampNode):
+            return self._build_stamp(node)
         if isinstance(node, FailNode):
             return self._build_fail(node)
         return self._transfers.build(node)
@@ -109,19 +117,53 @@ class MappedEngine:
             executions[key] += 1
             action()
 
-        return counted
+        if self._prices is None:
+            return counted
+        cycles = self._prices.get(key, 0.0)
 
-    def _build_execute(self, number: int) -> Action:
-        if number not in self._compute_sets:
+        def clocked() -> None:
+            counted()
+            self.cycles += cycles
+
+        return clocked
+
+    def _build_execute(self, node: ExecuteNode) -> Action:
+        number, key = node.compute_set, (node.compute_set, node.exit is not None)
+        if key not in self._compute_sets:
             compute_set = self.program.compute_sets[number]
             if self._conflicts is not None:
                 conflicts = self._conflicts[number]
             else:
                 conflicts = find_conflicts(compute_set, self.program.codelets)
-            self._compute_sets[number] = _in_order(
-                [build_compute_set(self.program, compute_set, conflicts, memory) for memory in self.memories]
-            )
-        return self._compute_sets[number]
+            self._compute_sets[key] = [
+                build_compute_set(self.program, compute_set, conflicts, memory, goes_on=key[1])
+                for memory in self.memories
+            ]
+        made = self._compute_sets[key]
+        if node.exit is None:
+            return _in_order(made)
+        ports = [memory.open(node.exit) for memory in self.memories]
+        kind = node.exit.type.dtype
+
+        def execute() -> None:
+            for run, port in zip(made, ports, strict=True):
+                port.put(np.array(run(), dtype=kind))
+
+        return execute
+
+    def _build_stamp(self, node: StampNode) -> Action:
+        ports = [memory.open(node.target) for memory in self.memories]
+        before = None if node.since is None else self.memories[0].open(node.since)
+
+        def stamp() -> None:
+            now = round(self.cycles)
+            if before is not None:
+                low, high = before.get().reshape(-1).tolist()
+                now -= low | high << 32
+            for port in ports:
+                port.put(np.array([now & 0xFFFFFFFF, now >> 32], dtype=np.uint32))
+
+        return stamp
 
     def _build_library(self, number: int) -> Action:
         if number not in self._library_ops:
@@ -188,7 +230,17 @@ class MappedEngine:
         return fail
 
 
-def _in_order(actions: Sequence[Action]) -> Action:
+def _reads_clock(program: MappedProgram) -> bool:
+    pending = [*program.programs, *program.functions]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, StampNode):
+            return True
+        pending.extend(list_children(node))
+    return False
+
+
+def _in_order(actions: Sequence[Callable[[], object]]) -> Callable[[], object]:
     if len(actions) == 1:
         return actions[0]
 

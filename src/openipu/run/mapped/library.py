@@ -18,8 +18,9 @@ import torch
 from openipu.graph.mapped.codelets import Array
 from openipu.graph.mapped.elements import ElementType
 from openipu.graph.mapped.formats import FORMATS, WIDENED
-from openipu.graph.mapped.program import LibraryCall, LibraryOp, Value
+from openipu.graph.mapped.program import MAX_POOL_GRADIENT, LibraryCall, LibraryOp, Value
 from openipu.run.mapped.memory import Memory, Port
+from openipu.run.mapped.pooling import max_pool_gradient
 from openipu.run.mapped.random import KERNELS, make_generator
 
 
@@ -61,6 +62,8 @@ def build_library_op(op: LibraryOp, memory: Memory) -> Callable[[], None]:
 def _choose_function(call: LibraryCall) -> Callable[..., Any]:
     if not call.kernel:
         return find_operator(call.op)
+    if call.kernel == MAX_POOL_GRADIENT:
+        return max_pool_gradient
     draw, executions = KERNELS[call.kernel], itertools.count()
 
     def run(seed: torch.Tensor | None, modifier: int, shape: list[int], format_: str, *numbers: Any) -> Any:

@@ -9,6 +9,7 @@ from openipu.run.native.build import (
     find_native,
     make_native_key,
 )
+from openipu.run.native.convolution_kernels import load_kernels, write_kernel_job
 from openipu.run.native.function import NativeFunction
 from openipu.run.native.rounding_kernel import prepare_rounding, take_over_rounding
 from openipu.run.native.signature import Signature
@@ -22,7 +23,9 @@ __all__ = [
     "Signature",
     "explain_unsupported",
     "find_native",
+    "load_kernels",
     "make_native_key",
     "prepare_rounding",
     "take_over_rounding",
+    "write_kernel_job",
 ]

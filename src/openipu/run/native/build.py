@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,13 +43,18 @@ class NativeProgram:
 
     store: Store
     entry: Entry
-    functions: tuple[NativeFunction, ...]
+    functions: tuple[NativeFunction, ...]  # none of a library that is no program: it has no signature
     scratch: Scratch | None = None  # with the store inside, where the user's own cannot be used
 
     @property
     def fold(self) -> int:
         """Micro-batches in one call."""
         return int(self.entry.description["fold"])
+
+    @property
+    def library(self) -> Path:
+        """The file of the first unit."""
+        return self.entry.find(LIBRARY.format(0))
 
     def describe(self, facts: dict[str, Any]) -> None:
         """Note something for the next process."""
@@ -138,6 +144,8 @@ def find_native(key: str, store: Store | None = None) -> NativeProgram | None:
         return None
     functions = []
     for unit in range(int(entry.description[UNITS])):
+        if SIGNATURE.format(unit) not in entry:
+            continue
         signature = Signature.parse(entry.read(SIGNATURE.format(unit)), entry.read(CONSTANTS.format(unit)))
         functions.append(NativeFunction(entry.find(LIBRARY.format(unit)), signature))
     return NativeProgram(store, entry, tuple(functions))

@@ -1,4 +1,4 @@
-"""What the compiling process does: one program through AOTInductor. `guard.py` starts it.
+"""What the compiling process does: one program through AOTInductor, or a file in C++. `guard.py` starts it.
 
 In: a private folder, a job file, the directory of the cache. Out: an entry of the cache with libraries and signatures.
 Inductor's imports and its memory stay out of the user's process.
@@ -7,6 +7,7 @@ Inductor's imports and its memory stay out of the user's process.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run.native.convolution_kernels import compile_source
 from openipu.run.native.graph_text import read_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
 from openipu.run.native.rounding_kernel import export_kernel
@@ -30,6 +32,10 @@ def compile_job(job: dict[str, Any]) -> dict[str, Part]:
     torch.set_num_threads(int(job["threads"]))
     parts: dict[str, Part] = {}
     for index, unit in enumerate(job["units"]):
+        if "source" in unit:
+            made = compile_source(unit["source"], Path(os.environ["TMPDIR"]))
+            parts[LIBRARY.format(index)] = Part(made, native=True)
+            continue
         parts[LIBRARY.format(index)] = Part(compile_unit(unit), native=True)
         parts[SIGNATURE.format(index)] = Part(unit["signature"].encode())
         parts[CONSTANTS.format(index)] = Part(bytes.fromhex(unit["constants"]))

@@ -1,6 +1,7 @@
 """Programs of PaddlePaddle, legacy and PIR -> a module over torch ops. No Paddle is needed."""
 
 from openipu.translate.paddle.building import build_graph, find_type
+from openipu.translate.paddle.custom import CustomName, name_custom_ops
 from openipu.translate.paddle.halving import halve_ops
 from openipu.translate.paddle.legacy import read_legacy
 from openipu.translate.paddle.loading import PaddleModel, find_shape, open_model, read_model, read_weights
@@ -15,6 +16,7 @@ from openipu.translate.paddle.slicing import slice_program
 __all__ = [
     "INDEX",
     "STAGE",
+    "CustomName",
     "OptimizerDescription",
     "PaddleModel",
     "PaddleModule",
@@ -28,6 +30,7 @@ __all__ = [
     "find_shape",
     "find_type",
     "halve_ops",
+    "name_custom_ops",
     "open_model",
     "read_legacy",
     "read_model",

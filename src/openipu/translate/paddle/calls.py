@@ -12,11 +12,11 @@ from typing import Any, NoReturn, TypeVar
 import torch
 
 from openipu.translate.foreign import ForeignNode, Place
+from openipu.translate.paddle.custom import CUSTOM, DOMAIN, CustomName, list_own_attributes
 from openipu.translate.paddle.program import DTYPES, PaddleOp
 from openipu.translate.rules import Results, Rule
 from openipu.translate.site import Site
 
-DOMAIN = "paddle"
 _INPUTS, _OUTPUTS, _STOPPED = "#inputs", "#outputs", "#stopped"
 _MAIN_SLOTS = ("Out", "Output", "Y", "Loss")
 
@@ -40,10 +40,13 @@ def make_node(op: PaddleOp, stopped: frozenset[str] = frozenset()) -> ForeignNod
     )
     name = outputs[0] if outputs else f"{op.type}_{op.number}"
     scope = str(op.attributes.get("op_namescope", "")).strip("/").replace("/", ".")
-    return ForeignNode(
-        *(op.type, tuple(op.list_inputs()), tuple(outputs), attributes, DOMAIN, 1, name, op.number),
-        *(f"{scope}.{op.type}" if scope else name, place),
-    )
+    scope = f"{scope}.{op.type}" if scope else name
+    tensors = tuple(op.list_inputs()), tuple(outputs)
+    custom = op.attributes.get(CUSTOM)
+    if isinstance(custom, CustomName):
+        own, called = list_own_attributes(op.attributes), (custom.table_domain, custom.version)
+        return ForeignNode(custom.op, *tensors, own, *called, name, op.number, scope, place)
+    return ForeignNode(op.type, *tensors, attributes, DOMAIN, 1, name, op.number, scope, place)
 
 
 def _find_extents(slots: Mapping[str, tuple[str, ...]]) -> Slots:

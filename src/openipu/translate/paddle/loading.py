@@ -114,9 +114,13 @@ def read_weights(model: PaddleModel, path: Path) -> dict[str, Weight]:
 
 
 def load_model(
-    path: Path, *, shapes: Mapping[str, Sequence[int]] | None = None, sizes: Mapping[str, int] | None = None
+    path: Path,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    weights: bool = False,
 ) -> LoadedModel:
-    """A model without weights, for a plan."""
+    """A model for a plan; with `weights` also those of the file beside it."""
     model = read_model(path)
     unknown = sorted(set(shapes or {}) - set(model.feeds))
     if unknown:
@@ -125,17 +129,19 @@ def load_model(
         raise TranslationError(
             f"{path}: dimensions of a Paddle model have no names. Give shapes: --input NAME=8,3,224."
         )
-    weights = {}
+    stored = read_weights(model, path.with_suffix(PARAMETERS_SUFFIX)) if weights else {}
+    held = {}
     for name in model.held:
         variable = model.program.main.variables[name]
         if variable.dtype is None or any(size < 0 for size in variable.shape):
             raise TranslationError(f"{path} does not say the shape of its weight {name!r}. It is damaged.")
-        weights[name] = torch.empty(variable.shape, dtype=variable.dtype, device="meta")
+        empty = torch.empty(variable.shape, dtype=variable.dtype, device="meta")
+        held[name] = stored[name].read() if name in stored else empty
     inputs = tuple(
         torch.empty(find_shape(model, name, (shapes or {}).get(name)), dtype=entry.dtype, device="meta")
         for name, entry in model.feeds.items()
     )
-    return LoadedModel(model, PaddleModule(model.graph, weights).eval(), inputs, path.stem)
+    return LoadedModel(model, PaddleModule(model.graph, held).eval(), inputs, path.stem)
 
 
 def find_shape(model: PaddleModel, name: str, given: Sequence[int] | None) -> tuple[int, ...]:

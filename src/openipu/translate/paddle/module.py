@@ -15,6 +15,7 @@ from openipu.capture import is_capturing, lift, mark_loss
 from openipu.errors import TranslationError
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.interpret import Interpreter
+from openipu.translate.paddle.custom import choose_table
 from openipu.translate.paddle.table import TABLE
 
 
@@ -50,7 +51,7 @@ class PaddleModule(nn.Module):
         own = {name: value for name, value in held if value is not None}
         values = {**self._fixed, **own, **dict(zip(self.input_names, inputs, strict=True))}
         loss = [] if self.loss is None else [self.loss]
-        interpreter = Interpreter(TABLE, training=self.loss is not None, file=self.graph.file)
+        interpreter = Interpreter(choose_table(self.graph, TABLE), training=self.loss is not None, file=self.graph.file)
         results = interpreter.run(self.graph, values, dict.fromkeys([*self.graph.outputs, *self.written, *loss]))
         if self.loss is not None:
             mark_loss(lift(results[self.loss]) if is_capturing() else results[self.loss], "none")

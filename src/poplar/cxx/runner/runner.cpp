@@ -248,16 +248,13 @@ private:
       return reply(DONE);
     }
     case RUN: {
-      const std::uint32_t count = payload.take<std::uint32_t>();
-      for (std::uint32_t i = 0; i < count; ++i)
-        if (!run(payload.take<std::uint32_t>(), nullptr))
-          return reply(RETURNED_FALSE);
-      return reply(DONE);
+      const bool goesOn = payload.take<std::uint32_t>() != 0;
+      return reply(run(payload.take<std::uint32_t>(), goesOn, nullptr) ? DONE : RETURNED_FALSE);
     }
     case COUNT: {
       const std::uint32_t number = payload.take<std::uint32_t>();
       std::vector<std::uint64_t> counts(batches_.at(number)->count());
-      run(number, counts.data());
+      run(number, true, counts.data());
       return reply(DONE, counts.data(), counts.size() * sizeof(std::uint64_t));
     }
     case RELEASE:
@@ -267,26 +264,30 @@ private:
     reply(BAD_REQUEST);
   }
 
-  bool run(std::uint32_t number, std::uint64_t *counts) {
+  // Which vertex was the first to return false, `progress` says. With `goesOn` the others run all the same.
+  bool run(std::uint32_t number, bool goesOn, std::uint64_t *counts) {
     const Batch &batch = *batches_.at(number);
     progress->batch = number;
     inCompute_ = true;
-    bool good = true;
+    std::uint64_t failed = batch.count();
     for (std::uint64_t i = 0; i < batch.count(); ++i) {
       progress->vertex = i;
       progress->begun = progress->begun + 1;
       if (counts && counter_)
         *counter_ = 0;
-      if (!batch.compute(i)) {
-        good = false;
-        if (!counts)
+      if (!batch.compute(i) && failed == batch.count()) {
+        failed = i;
+        if (!goesOn)
           break;
       }
       if (counts && counter_)
         counts[i] = *counter_;
     }
     inCompute_ = false;
-    return good;
+    if (failed == batch.count())
+      return true;
+    progress->vertex = failed;
+    return false;
   }
 
   const openipu::VertexEntry *all_;

@@ -37,7 +37,12 @@ struct PendingVertices {
   std::map<std::pair<std::int64_t, std::string>, std::pair<Numbers, std::vector<double>>> states; // vertices, values
 };
 
+class Listener;
+
 struct GraphState {
+  GraphState() {}
+  GraphState(const GraphState &) = delete;
+  ~GraphState();
   std::int64_t id = -1; // of the whole graph, in its tensors
   unsigned replicas = 1;
   std::unordered_map<std::string, std::unique_ptr<CodeletInfo>> codelets;
@@ -47,6 +52,7 @@ struct GraphState {
   std::map<std::pair<const char *, unsigned>, std::int64_t> lines;
   std::vector<poplar::SourceLocation> newLines;
   std::size_t waiting = 0; // numbers collected since the last flush
+  std::shared_ptr<Listener> estimators;
 
   std::int64_t numberLine(const poplar::SourceLocation &here);
   void flush();

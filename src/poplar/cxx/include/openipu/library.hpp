@@ -6,6 +6,7 @@
 #include <poplar/Program.hpp>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace openipu {
@@ -80,6 +81,12 @@ struct Results {
   }
 };
 
+using TensorPair = std::pair<poplar::Tensor, poplar::Tensor>;
+inline TensorPair makePair(const Results &results) {
+  const std::vector<poplar::Tensor> found = results.tensors();
+  return {found.at(0), found.at(1)};
+}
+
 // What the function added comes to the end of `prog` and of `sets`.
 template <typename... Arguments>
 Results callWith(const char *library, const char *function, poplar::program::Sequence *prog,
@@ -107,6 +114,10 @@ inline std::vector<std::int64_t> numbers(poplar::ArrayRef<std::size_t> values) {
   return std::vector<std::int64_t>(values.begin(), values.end());
 }
 inline std::vector<std::int64_t> numbers(const std::vector<unsigned> &values) {
+  return std::vector<std::int64_t>(values.begin(), values.end());
+}
+
+inline std::vector<std::int64_t> signedNumbers(const std::vector<std::ptrdiff_t> &values) {
   return std::vector<std::int64_t>(values.begin(), values.end());
 }
 

@@ -4,18 +4,6 @@
 
 #include <openipu/library.hpp>
 
-#include <utility>
-
-namespace openipu {
-
-using TensorPair = std::pair<poplar::Tensor, poplar::Tensor>;
-inline TensorPair makePair(const Results &results) {
-  const std::vector<poplar::Tensor> found = results.tensors();
-  return {found.at(0), found.at(1)};
-}
-
-} // namespace openipu
-
 #define OPENIPU_STATISTICS_END                                                                     \
   bool unbiasedVarEstimate, bool stableAlgo = false,                                               \
       const poplar::Type &partialsType = poplar::FLOAT, const poplar::DebugContext &context = {},  \
@@ -58,6 +46,25 @@ inline TensorPair makePair(const Results &results) {
       const poplar::DebugContext &context = {}, const poplar::OptionFlags &options = {}) {         \
     const poplar::Tensor whitened = verb##Whiten(graph, acts, mean, invStdDev, prog, context);     \
     return verb##ParamGradients(graph, whitened, gradsIn, prog, partialsType, context, options);   \
+  }                                                                                                \
+  inline void verb##ParamUpdate(poplar::Graph &graph, const poplar::Tensor &gammaDelta,            \
+                                const poplar::Tensor &betaDelta, float scale, poplar::Tensor &gamma, \
+                                poplar::Tensor &beta, poplar::program::Sequence &prog,             \
+                                const poplar::DebugContext &context = {},                          \
+                                const poplar::OptionFlags &options = {}) {                         \
+    (void)options;                                                                                 \
+    openipu::call(module, #verb "ParamUpdate", prog, context, graph, gammaDelta, betaDelta, scale, \
+                  gamma, beta, openipu::ProgramHole(), context.getPathName());                     \
+  }                                                                                                \
+  inline void verb##ParamUpdate(poplar::Graph &graph, const poplar::Tensor &gammaDelta,            \
+                                const poplar::Tensor &betaDelta, const poplar::Tensor &scale,      \
+                                poplar::Tensor &gamma, poplar::Tensor &beta,                       \
+                                poplar::program::Sequence &prog,                                   \
+                                const poplar::DebugContext &context = {},                          \
+                                const poplar::OptionFlags &options = {}) {                         \
+    (void)options;                                                                                 \
+    openipu::call(module, #verb "ParamUpdate", prog, context, graph, gammaDelta, betaDelta, scale, \
+                  gamma, beta, openipu::ProgramHole(), context.getPathName());                     \
   }                                                                                                \
   inline poplar::Tensor verb##Gradients(                                                           \
       poplar::Graph &graph, const poplar::Tensor &whitened, const poplar::Tensor &gradsIn,         \

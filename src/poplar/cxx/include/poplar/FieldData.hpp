@@ -1,5 +1,5 @@
 // Part of openipu.
 #ifndef openipu_poplar_FieldData_hpp
 #define openipu_poplar_FieldData_hpp
-#include <poplar/VertexRef.hpp>
+#include <poplar/VertexIntrospector.hpp>
 #endif

@@ -12,6 +12,7 @@
 #include <poplar/DebugContext.hpp>
 #include <poplar/Device.hpp>
 #include <poplar/Interval.hpp>
+#include <poplar/PerfEstimateFunc.hpp>
 #include <poplar/Program.hpp>
 #include <poplar/StringRef.hpp>
 #include <poplar/Target.hpp>
@@ -154,6 +155,9 @@ public:
 
   void setPerfEstimate(const VertexRef &vertex, std::uint64_t cycles, std::uint64_t flops = 0);
   void setCycleEstimate(const VertexRef &vertex, std::uint64_t cycles) { setPerfEstimate(vertex, cycles); }
+  // For vertices without an estimate of their own; asked when the graph is compiled.
+  void registerPerfEstimator(StringRef vertexType, PerfEstimateFunc function);
+  void registerCycleEstimator(StringRef vertexType, CycleEstimateFunc function);
 
   void createHostWrite(StringRef handle, const Tensor &tensor, bool rearrangeOnHost = false);
   void createHostRead(StringRef handle, const Tensor &tensor, bool rearrangeOnHost = false);

@@ -44,13 +44,11 @@ inline poplar::program::Program calcAccuracy(poplar::Graph &graph, const poplar:
                 context.getPathName());
   return prog;
 }
-#define OPENIPU_FIND(function)                                                                     \
-  inline poplar::Tensor function(poplar::Graph &graph, const poplar::Tensor &in,                   \
-                                 poplar::program::Sequence &prog,                                  \
-                                 const poplar::DebugContext &context = {}) {                       \
-    return openipu::call("popnn", #function, prog, context, graph, in, openipu::ProgramHole(),     \
-                         context.getPathName())                                                    \
-        .tensor();                                                                                 \
+#define OPENIPU_FIND(function)                                                                                        \
+  inline poplar::Tensor function(poplar::Graph &graph, const poplar::Tensor &in, poplar::program::Sequence &prog,     \
+                                 const poplar::DebugContext &context = {}) {                                          \
+    return openipu::call("popnn", #function, prog, context, graph, in, openipu::ProgramHole(), context.getPathName()) \
+        .tensor();                                                                                                    \
   }
 OPENIPU_FIND(argMax)
 OPENIPU_FIND(argMin)
@@ -63,6 +61,20 @@ inline std::pair<poplar::Tensor, poplar::Tensor> maxAndArgMax(poplar::Graph &gra
       openipu::call("popnn", "maxAndArgMax", prog, context, graph, in, openipu::ProgramHole(), context.getPathName())
           .tensors();
   return {found.at(0), found.at(1)};
+}
+
+inline openipu::TensorPair minAndArgMin(poplar::Graph &graph, const poplar::Tensor &in, poplar::program::Sequence &prog,
+                                        const poplar::DebugContext &context = {}) {
+  return openipu::makePair(
+      openipu::call("popnn", "minAndArgMin", prog, context, graph, in, openipu::ProgramHole(), context.getPathName()));
+}
+// The k largest of each row, and in `indices` where they are.
+inline poplar::Tensor topK(poplar::Graph &graph, const poplar::Tensor &in, poplar::Tensor &indices, unsigned k,
+                           bool sort, poplar::program::Sequence &prog, const poplar::DebugContext &context = {}) {
+  const openipu::TensorPair found = openipu::makePair(openipu::call(
+      "popnn._flat", "topK", prog, context, graph, in, k, sort, openipu::ProgramHole(), context.getPathName()));
+  indices = found.second;
+  return found.first;
 }
 
 } // namespace popnn

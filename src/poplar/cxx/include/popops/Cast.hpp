@@ -9,12 +9,20 @@ namespace popops {
 
 inline poplar::Tensor cast(poplar::Graph &graph, const poplar::Tensor &from, const poplar::Type &type,
                            poplar::program::Sequence &prog, const poplar::DebugContext &context = {}) {
-  return openipu::call("popops", "cast", prog, context, graph, from, type, openipu::ProgramHole(), context.getPathName())
+  return openipu::call("popops", "cast", prog, context, graph, from, type, openipu::ProgramHole(),
+                       context.getPathName())
       .tensor();
+}
+inline void castWithOutput(poplar::Graph &graph, const poplar::Tensor &from, const poplar::Tensor &to,
+                           poplar::program::Sequence &prog, const poplar::DebugContext &context = {}) {
+  openipu::call("popops", "castWithOutput", prog, context, graph, from, to, openipu::ProgramHole(),
+                context.getPathName());
 }
 inline poplar::program::Program cast(poplar::Graph &graph, poplar::Tensor from, poplar::Tensor to,
                                      const poplar::DebugContext &context = {}) {
-  return openipu::callWith("popops", "cast", nullptr, nullptr, context, graph, from, to, context.getPathName()).program();
+  poplar::program::Sequence prog;
+  castWithOutput(graph, from, to, prog, context);
+  return prog;
 }
 
 } // namespace popops

@@ -72,6 +72,7 @@ OPENIPU_UNARY(countLeadingZeros)
 OPENIPU_UNARY(cos)
 OPENIPU_UNARY(erf)
 OPENIPU_UNARY(exp)
+OPENIPU_UNARY(exp2)
 OPENIPU_UNARY(expm1)
 OPENIPU_UNARY(floor)
 OPENIPU_UNARY(geluErf)
@@ -159,7 +160,33 @@ OPENIPU_BINARY(varianceToInvStdDev)
   inline void name##InPlace(poplar::Graph &graph, const poplar::Tensor &a,                         \
                             const poplar::Tensor &b, const poplar::Tensor &c, OPENIPU_TAIL) {      \
     openipu::call("popops", #name "InPlace", prog, context, graph, a, b, c, OPENIPU_REST);         \
+  }                                                                                                \
+  inline void name##WithOutput(poplar::Graph &graph, const poplar::Tensor &a,                      \
+                               const poplar::Tensor &b, const poplar::Tensor &c,                   \
+                               const poplar::Tensor &out, OPENIPU_TAIL) {                          \
+    openipu::call("popops", #name "WithOutput", prog, context, graph, a, b, c, out, OPENIPU_REST); \
   }
+#define OPENIPU_TERNARY_FORMS(name, First, Second, Third)                                          \
+  inline poplar::Tensor name(poplar::Graph &graph, First a, Second b, Third c, OPENIPU_TAIL) {     \
+    return openipu::call("popops", #name, prog, context, graph, a, b, c, OPENIPU_REST).tensor();   \
+  }                                                                                                \
+  inline void name##WithOutput(poplar::Graph &graph, First a, Second b, Third c,                   \
+                               const poplar::Tensor &out, OPENIPU_TAIL) {                          \
+    openipu::call("popops", #name "WithOutput", prog, context, graph, a, b, c, out, OPENIPU_REST); \
+  }
+OPENIPU_TERNARY_FORMS(select, float, const poplar::Tensor &, const poplar::Tensor &)
+OPENIPU_TERNARY_FORMS(select, const poplar::Tensor &, float, const poplar::Tensor &)
+OPENIPU_TERNARY_FORMS(select, float, float, const poplar::Tensor &)
+OPENIPU_TERNARY_FORMS(clamp, const poplar::Tensor &, float, float)
+OPENIPU_TERNARY_FORMS(clamp, const poplar::Tensor &, const poplar::Tensor &, float)
+OPENIPU_TERNARY_FORMS(clamp, const poplar::Tensor &, float, const poplar::Tensor &)
+#undef OPENIPU_TERNARY_FORMS
+inline void clampInPlace(poplar::Graph &graph, const poplar::Tensor &a, float b, float c, OPENIPU_TAIL) {
+  openipu::call("popops", "clampInPlace", prog, context, graph, a, b, c, OPENIPU_REST);
+}
+inline void selectInPlace(poplar::Graph &graph, const poplar::Tensor &a, float b, const poplar::Tensor &c, OPENIPU_TAIL) {
+  openipu::call("popops", "selectInPlace", prog, context, graph, a, b, c, OPENIPU_REST);
+}
 OPENIPU_TERNARY(select)
 OPENIPU_TERNARY(clamp)
 #undef OPENIPU_TERNARY

@@ -11,7 +11,8 @@ namespace popops {
 
 struct ReduceParams {
   ReduceParams(Operation op = Operation::ADD, bool update = false) : op(op), update(update) {}
-  ReduceParams(Operation op, bool update, poplar::Tensor scale) : op(op), update(update), scale(scale), useScale(true) {}
+  ReduceParams(Operation op, bool update, poplar::Tensor scale)
+      : op(op), update(update), scale(scale), useScale(true) {}
   Operation op;
   bool update;
   poplar::Tensor scale;
@@ -62,6 +63,34 @@ inline void reduceWithOutput(poplar::Graph &graph, const poplar::Tensor &in, con
                              std::vector<poplar::ComputeSet> &sets, OPENIPU_END) {
   openipu::callWith("popops", "reduceWithOutput", nullptr, &sets, context, graph, in, out, openipu::numbers(dims),
                     params.named(), openipu::SetsHole(), context.getPathName(), options);
+}
+
+struct SingleReduceOp {
+  poplar::Tensor in;
+  std::vector<std::size_t> dims;
+  ReduceParams params;
+  bool useOutType;
+  poplar::Type outType;
+  std::string debugName;
+  SingleReduceOp(poplar::Tensor tensor, std::vector<std::size_t> along, ReduceParams how, poplar::Type type,
+                 std::string name = "")
+      : in(tensor), dims(along), params(how), useOutType(true), outType(type), debugName(name) {}
+  SingleReduceOp(poplar::Tensor tensor, std::vector<std::size_t> along, ReduceParams how, std::string name = "")
+      : in(tensor), dims(along), params(how), useOutType(false), outType(tensor.elementType()), debugName(name) {}
+};
+
+// `outputs` is filled if it is empty.
+inline void reduceMany(poplar::Graph &graph, const std::vector<SingleReduceOp> &reductions,
+                       std::vector<poplar::Tensor> &outputs, poplar::program::Sequence &prog, OPENIPU_END) {
+  const bool given = !outputs.empty();
+  for (std::size_t i = 0; i < reductions.size(); ++i) {
+    const SingleReduceOp &one = reductions[i];
+    const poplar::DebugContext inner(context, one.debugName);
+    if (given)
+      reduceWithOutput(graph, one.in, outputs.at(i), one.dims, one.params, prog, inner, options);
+    else
+      outputs.push_back(reduce(graph, one.in, one.outType, one.dims, one.params, prog, inner, options));
+  }
 }
 
 #undef OPENIPU_END

@@ -7,8 +7,8 @@
 
 namespace popops {
 
-inline poplar::Tensor sort(poplar::Graph &graph, const poplar::Tensor &t, unsigned dim,
-                           poplar::program::Sequence &prog, const poplar::DebugContext &context = {}) {
+inline poplar::Tensor sort(poplar::Graph &graph, const poplar::Tensor &t, unsigned dim, poplar::program::Sequence &prog,
+                           const poplar::DebugContext &context = {}) {
   return openipu::call("popops", "sort", prog, context, graph, t, dim, openipu::ProgramHole(), context.getPathName())
       .tensor();
 }
@@ -22,6 +22,13 @@ inline poplar::Tensor sortKeyValue(poplar::Graph &graph, const poplar::Tensor &k
   return openipu::call("popops", "sortKeyValue", prog, context, graph, keys, values, dim, openipu::ProgramHole(),
                        context.getPathName())
       .tensor();
+}
+
+inline void sortKeyValueInPlace(poplar::Graph &graph, const poplar::Tensor &keys, const poplar::Tensor &values,
+                                unsigned dim, poplar::program::Sequence &prog,
+                                const poplar::DebugContext &context = {}) {
+  openipu::call("popops", "sortKeyValueInPlace", prog, context, graph, keys, values, dim, openipu::ProgramHole(),
+                context.getPathName());
 }
 
 } // namespace popops

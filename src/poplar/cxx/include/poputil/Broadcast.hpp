@@ -34,6 +34,20 @@ inline void broadcastToMatch(poplar::Tensor &a, poplar::Tensor &b) {
   broadcastToMatch(b, shape);
 }
 
+inline void expandToMatchRanks(poplar::Tensor &a, poplar::Tensor &b) {
+  const std::size_t rank = std::max(a.rank(), b.rank());
+  a = a.expand(std::vector<std::size_t>(rank - a.rank(), 0));
+  b = b.expand(std::vector<std::size_t>(rank - b.rank(), 0));
+}
+inline bool canBroadcastToMatch(const poplar::Tensor &a, const poplar::Tensor &b) {
+  for (unsigned i = 1; i <= std::min(a.rank(), b.rank()); ++i) {
+    const std::size_t left = a.dim(a.rank() - i), right = b.dim(b.rank() - i);
+    if (left != right && left != 1 && right != 1)
+      return false;
+  }
+  return true;
+}
+
 } // namespace poputil
 
 #endif

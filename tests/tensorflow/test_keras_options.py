@@ -74,7 +74,7 @@ def test_feeds_refuse_what_keras_decides(model):
 def test_methods_of_reduction_are_known_by_name(model):
     model.set_gradient_accumulation_options(2, gradient_accumulation_reduction_method="running_mean")
     assert options_of(model).accumulation_reduction.name == "RUNNING_MEAN"
-    with pytest.raises(ValueError, match="Cannot parse median as a GradientAccumulationReductionMethod"):
+    with pytest.raises(ValueError, match="Valid values are: SUM, MEAN, RUNNING_MEAN"):
         model.set_gradient_accumulation_options(2, gradient_accumulation_reduction_method="median")
     with pytest.raises(ValueError, match="Cannot parse median as a ReplicatedMetricReductionMethod"):
         model.set_replication_options("median")
@@ -99,7 +99,7 @@ def test_there_are_as_many_replicas_as_the_device_has_room_for(stages, mapping, 
 
 
 def test_a_pipeline_that_is_longer_than_the_device_is_refused():
-    with pytest.raises(ValueError, match="Current device has 2 IPUs attached.*requires a multiple of 4 IPUs"):
+    with pytest.raises(ValueError, match=r"Current device has 2 IPUs attached.*requires a multiple of 4 IPUs"):
         lay_out(3, ModelOptions(), 2)
 
 

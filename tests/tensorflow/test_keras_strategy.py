@@ -53,7 +53,7 @@ def test_eager_steps_and_overridden_ones_are_refused():
     with make_strategy().scope():
         model = Own([keras.Input((8,)), keras.layers.Dense(3)])
         model.compile("sgd", "mse")
-        with pytest.raises(RuntimeError, match="`train_step` for the model .* has been overridden"):
+        with pytest.raises(RuntimeError, match=r"`train_step` for the model .* has been overridden"):
             model.fit(tf.zeros((4, 8)), tf.zeros((4, 3)), batch_size=2)
         model = make_dense()
         model.compile("sgd", "mse", run_eagerly=True)

@@ -109,7 +109,7 @@ class _Sources:
         self.constants: dict[str, torch.Tensor] = {}
         self.marks: dict[str, str] = {}
         captures = {inner.name: outer for outer, inner in getattr(graph, "captures", ())}
-        named = _name_variables(graph)
+        named = name_variables(graph)
         for name, tensor in sources.items():
             if tensor.dtype == tf.resource:
                 self._add_variable(name, tensor, captures.get(name), named)
@@ -139,7 +139,7 @@ class _Sources:
         self.dtypes[title] = tf.as_dtype(dtype)
 
 
-def _name_variables(graph: Any) -> dict[int, tuple[str, Any]]:
+def name_variables(graph: Any) -> dict[int, tuple[str, Any]]:
     """Variables by the identity of their handles, each with a name that no other has."""
     found: dict[int, tuple[str, Any]] = {}
     taken: set[str] = set()

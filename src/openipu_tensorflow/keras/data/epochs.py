@@ -74,6 +74,8 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
 
     def __init__(self, how: Feeding, *args: Any, distribute_strategy: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.steps_per_execution: int
+        self._epoch_iterator: Any
         adapter = self.data_adapter
         if isinstance(adapter, data_adapters.GeneratorDataAdapter):
             refuse_generator(kwargs.get("x", args[0] if args else None))
@@ -101,7 +103,7 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
 
     @property
     def num_batches(self) -> int:
-        return self.schedule.steps
+        return int(self.schedule.steps)
 
     def reset(self) -> None:
         self._iterator = None

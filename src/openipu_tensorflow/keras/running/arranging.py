@@ -50,8 +50,8 @@ def lay_out(stages: int, options: ModelOptions, ipus: int) -> Layout:
     mapping = options.device_mapping
     if mapping is not None and stages > 1 and len(mapping) != stages:
         raise ValueError(
-            f"`device_mapping` has {len(mapping)} entries, and the model has {stages} pipeline stages: give one IPU for "
-            "each stage."
+            f"`device_mapping` has {len(mapping)} entries, and the model has {stages} pipeline stages: give one IPU "
+            "for each stage."
         )
     devices = tuple(range(stages)) if mapping is None or stages == 1 else mapping
     shards = max(devices) + 1
@@ -77,8 +77,8 @@ def find_accumulation(options: ModelOptions, pipelined: bool, steps_per_executio
     if steps_per_execution % steps:
         raise RuntimeError(
             f"The {'pipelined ' if pipelined else ''}model has been configured to use gradient accumulation for "
-            f"training, however the current `steps_per_execution` value (set to {steps_per_execution}) is not divisible "
-            f"by `gradient_accumulation_steps_per_replica` ({steps}). Adjust either of them."
+            f"training, however the current `steps_per_execution` value (set to {steps_per_execution}) is not "
+            f"divisible by `gradient_accumulation_steps_per_replica` ({steps}). Adjust either of them."
         )
     return steps
 

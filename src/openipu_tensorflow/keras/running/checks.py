@@ -36,6 +36,7 @@ def warn_of_statistics(model: Any) -> None:
     if found and id(model) not in _warned:
         _warned.add(id(model))
         _logger.warning(
-            "The moving statistics for keras.BatchNormalization layers in pipelined models (%s) are not properly updated "
-            "when training on an IPU. Here they are, so that evaluation may differ from that on an IPU.", ", ".join(found),
-        )  # fmt: skip
+            "The moving statistics for keras.BatchNormalization layers in pipelined models (%s) are not properly "
+            "updated when training on an IPU. Here they are, so that evaluation may differ from that on an IPU.",
+            ", ".join(found),
+        )

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy
 import torch
+from torch.utils.dlpack import from_dlpack
 
 import tensorflow as tf
 from openipu.graph import Program
 from openipu_tensorflow.engine import Step, compile_step
-from openipu_tensorflow.engine.door import _name_variables as name_variables
+from openipu_tensorflow.engine.door import name_variables
 from openipu_tensorflow.graphs.formats import to_numpy, to_torch
 from openipu_tensorflow.ipu.configuration.devices import IpuDevice
 from openipu_tensorflow.ipu.configuration.run_options import (
@@ -105,5 +106,5 @@ class StepRunner:
 
 def _lend(tensor: Any) -> torch.Tensor:
     """The same memory: a run does not write to its data. Steps lie behind one another in it."""
-    found = torch.from_dlpack(tensor) if tensor.dtype not in (tf.uint16, tf.uint32, tf.uint64) else to_torch(tensor)
+    found = from_dlpack(tensor) if tensor.dtype not in (tf.uint16, tf.uint32, tf.uint64) else to_torch(tensor)
     return found.reshape(-1, *found.shape[2:])

@@ -105,8 +105,8 @@ def assign(model: Any, given: Any) -> None:
     current = describe(model)
     if len(given) != len(current):
         raise ValueError(
-            f"The length of the provided `pipeline_stage_assignment` ({len(given)}) does not match the number of layers "
-            f"in the graph ({len(current)}). Each layer needs to be assigned a pipeline stage (excluding input layers)."
+            f"The length of the provided `pipeline_stage_assignment` ({len(given)}) does not match the number of "
+            f"layers in the graph ({len(current)}). Each layer, but for inputs, needs to be assigned a pipeline stage."
         )
     if isinstance(model, keras.Sequential):
         given = [

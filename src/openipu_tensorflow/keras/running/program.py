@@ -16,7 +16,7 @@ from torch.utils.dlpack import from_dlpack
 import tensorflow as tf
 from openipu.graph import Program
 from openipu_tensorflow.engine import Step, compile_step
-from openipu_tensorflow.engine.door import name_variables
+from openipu_tensorflow.engine.describing import name_variables
 from openipu_tensorflow.graphs.formats import to_numpy, to_torch
 from openipu_tensorflow.ipu.configuration.devices import IpuDevice
 from openipu_tensorflow.ipu.configuration.run_options import (

@@ -99,7 +99,7 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
 
     def _count_bytes(self) -> int:
         flat = tf.nest.flatten(self.element_spec)
-        return self.schedule.elements * sum(spec.shape.num_elements() * spec.dtype.size for spec in flat)
+        return int(self.schedule.elements * sum(spec.shape.num_elements() * spec.dtype.size for spec in flat))
 
     @property
     def num_batches(self) -> int:

@@ -7,7 +7,7 @@ Out: a `RunResult` for each call. The device's memory is the executable's own: t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter as clock
@@ -130,6 +130,16 @@ class Executable:
         for lane in self._lanes.lanes:
             lane.memory.load_buffers(buffers)
         self._has_news = True
+
+    def load_parameters(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        """Copy some parameters from the host to every replica. All others stay, and so do buffers."""
+        for lane in self._lanes.lanes:
+            lane.memory.load_parameters(parameters)
+        self._has_news = True
+
+    def copy_weights(self, names: Collection[str]) -> dict[str, torch.Tensor]:
+        """Copies of some parameters, and of some buffers of replica 0, by name."""
+        return self._lanes.first.memory.copy_weights(names)
 
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""

@@ -1,6 +1,7 @@
 """Workers that are watched, and started again when they die.
 
-In: jobs. Out: results, one a case. A worker that is gone, or says nothing for minutes, has failed the case it was in.
+In: jobs. Out: results, one a case. A worker that is gone, or waits or computes for minutes in one case, has failed it;
+one that waits for a processor on a busy machine has not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from pathlib import Path
 
 from fuzz.cases import Case
 
-WAIT_SECONDS = 120.0  # a guard against a reader that waits for ever; slowness is measured by the worker itself
+WAIT_SECONDS = 120.0  # a guard against a reader that waits for ever
+BUSY_SECONDS = 60.0  # of a processor: against one that no signal reaches; slowness is measured by the worker itself
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class _Worker:
                 cwd=Path(__file__).parent.parent,
                 start_new_session=True,
             )
-        self._heard = time.monotonic()
+        self._note_progress()
         self._silent = False
 
     def run(self, job: Job) -> Iterator[Result | Job]:
@@ -72,14 +75,14 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         begun: int | None = None
-        self._heard = time.monotonic()
+        self._note_progress()
         try:
             self._process.stdin.write(json.dumps([job.kind, job.seed, job.first, job.count]) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # its output has ended as well
         for line in self._process.stdout:
-            self._heard = time.monotonic()
+            self._note_progress()
             said = json.loads(line)
             if "done" in said:
                 return
@@ -94,9 +97,24 @@ class _Worker:
         yield Result(Case(job.kind, job.seed, begun), "hang" if self._silent else "crash", f"exit code {code}\n{words}")
         yield Job(job.kind, job.seed, begun + 1, job.first + job.count - begun - 1)
 
+    def _note_progress(self) -> None:
+        self._active, self._used = time.monotonic(), self._read_state()[1]
+
+    def _read_state(self) -> tuple[bool, float]:
+        """Whether it runs or would like to, and the seconds of a processor that it has had."""
+        try:
+            words = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            return False, 0.0
+        return words[0] == "R", (int(words[11]) + int(words[12])) / _TICKS_PER_SECOND
+
     def watch(self) -> None:
-        """End a process that waits for something."""
-        if time.monotonic() - self._heard > WAIT_SECONDS and self._process.poll() is None:
+        """End a process that waits for something, or that nothing else ends."""
+        wants_to_run, used = self._read_state()
+        if wants_to_run:
+            self._active = time.monotonic()
+        stuck = time.monotonic() - self._active > WAIT_SECONDS or used - self._used > BUSY_SECONDS
+        if stuck and self._process.poll() is None:
             self._silent = True
             self.stop()
 
@@ -142,14 +160,16 @@ def run_jobs(jobs: Iterable[Job], workers: int, seeds: Path, directory: Path) ->
     threads = [threading.Thread(target=serve, args=(index,), daemon=True) for index in range(workers)]
     for thread in threads:
         thread.start()
-    left = len(threads)
+    left, next_look = len(threads), 0.0
     try:
         while left:
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + 1.0
+                for worker in list(running.values()):
+                    worker.watch()
             try:
                 result = results.get(timeout=1.0)
             except queue.Empty:
-                for worker in list(running.values()):
-                    worker.watch()
                 continue
             if result is None:
                 left -= 1

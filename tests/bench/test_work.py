@@ -107,12 +107,21 @@ def test_processor_time_of_descendants_is_seen():
 def test_waiting_ends_when_the_last_descendant_has_ended():
     # In a process of its own: other tests may have left children to this one.
     script = """
-import subprocess, sys
+import subprocess, sys, time
+from bench.work import process_figures
 from bench.work.process_figures import wait_until_idle
-with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1.2)"]) as process:
-    assert wait_until_idle(300, alone=True), "not seen"
+sleep, looks = time.sleep, []
+def nap(seconds):
+    sleep(seconds)
+    looks.append(seconds)
+    if len(looks) == 2:
+        process.stdin.close()  # now the child may end
+process_figures.time.sleep = nap
+with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+    assert wait_until_idle(3600, alone=True), "not seen"
     assert process.poll() == 0, "not awaited"
-assert not wait_until_idle(300, alone=True), "nothing to wait for"
+process_figures.time.sleep = sleep
+assert not wait_until_idle(3600, alone=True), "nothing to wait for"
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2], timeout=600)
 

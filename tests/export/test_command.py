@@ -92,7 +92,7 @@ def test_a_name_that_says_no_format_is_refused_before_the_model_is_built(
 
 def test_every_program_of_a_script_is_written_when_it_ends(folder: Path) -> None:
     words = [sys.executable, "-m", "openipu", "run", "--quiet", "--export", "out", "train.py"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr
     names = sorted(file.name for file in (folder / "out").iterdir())
     assert names == ["training.onnx", "training.pt", "training.py", "training.update.onnx"]

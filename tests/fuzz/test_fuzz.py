@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,8 @@ sys.path.insert(0, str(ROOT))
 
 from fuzz.cases import Case, make_case  # noqa: E402
 from fuzz.kinds import KINDS  # noqa: E402
+
+from fuzz import pool  # noqa: E402
 
 LIGHT = [kind for kind, row in KINDS.items() if not row.torch]
 HEAVY = [kind for kind, row in KINDS.items() if row.torch]
@@ -77,6 +80,7 @@ def test_a_reader_that_misbehaves_is_found_and_its_file_is_kept(verdict: str, tm
     (tmp_path / "bad_kind.py").write_text(f"""
 import json, os
 from pathlib import Path
+from types import SimpleNamespace
 from fuzz.kinds import KINDS, Kind
 def read(path):
     if path.is_file() and path.name != "seed" and path.stat().st_size % 3 == 0:
@@ -91,3 +95,26 @@ KINDS["bad"] = Kind(write_seeds, read)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert f" {verdict}: " in ended.stdout
     assert any((tmp_path / "kept").glob("bad-0-*.txt"))
+
+
+@pytest.mark.parametrize(
+    ("state", "used", "ended"),
+    [("R", 1.0, False), ("S", 1.0, True), ("R", pool.BUSY_SECONDS + 1, True)],
+    ids=["waits for a processor", "waits for something else", "computes for ever"],
+)
+def test_a_worker_is_ended_unless_it_only_lacks_a_processor(
+    state: str, used: float, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    worker = object.__new__(pool._Worker)
+    stops: list[bool] = []
+    monkeypatch.setattr(worker, "_process", SimpleNamespace(poll=lambda: None), raising=False)
+    monkeypatch.setattr(worker, "_read_state", lambda: (True, 0.0), raising=False)
+    monkeypatch.setattr(worker, "stop", lambda: stops.append(True), raising=False)
+    worker._note_progress()
+    monkeypatch.setattr(worker, "_read_state", lambda: (state == "R", used), raising=False)
+    for seconds in range(0, 20 * int(pool.WAIT_SECONDS), 60):
+        now[0] = float(seconds)
+        worker.watch()
+    assert bool(stops) == ended

@@ -26,7 +26,7 @@ def ask(*command, **environment):
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=1800,
     )
     return done.stdout
 

@@ -67,9 +67,9 @@ def test_a_killed_instance_ends_the_job_and_a_second_start_goes_on(alone, tmp_pa
 
 
 def test_a_frozen_instance_is_named_and_ends_the_job(tmp_path):
-    job = run_job(tmp_path / "job", "--num-instances", "2", "--instance-timeout", "5", FREEZE="1:3")
+    job = run_job(tmp_path / "job", "--num-instances", "2", "--instance-timeout", "20", FREEZE="1:3")
     assert job.returncode == 128 + 9
-    assert re.search(r"poprun: instance 1 \(process \d+\) has given no sign of life for 5 seconds", job.stderr)
+    assert re.search(r"poprun: instance 1 \(process \d+\) has given no sign of life for 20 seconds", job.stderr)
     assert "instance 0 (process" not in job.stderr
     assert "The other one was stopped." in job.stderr
     assert not list((tmp_path / "job").glob("weights.*"))

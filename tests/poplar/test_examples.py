@@ -40,6 +40,16 @@ CASES = {
         ("200", "30", "ipu1"),
         ["Best split chosen", "Multiplication result OK", "Total cycles"],
     ),
+    "prefetch": (
+        (),
+        [
+            "prefetch",
+            r"complete \(value: 9\)",
+            r"Set input callback\nRunning\n(?:prefetch|fetch) \(value: 3\)[\s\S]*Result: \[4\.0, 4\.0",
+            r"Result: \[10\.0(?:, 10\.0){7}\]\n$",
+        ],
+    ),
+    "advanced_example": ((), ["Using IPU model", r"Results match\."]),
     "heat_equation": (("20",), [r"Largest difference from numpy: 0\.0"]),
     "game_of_life": (("10",), ["as numpy says"]),
 }
@@ -63,6 +73,13 @@ def test_the_profiling_example_writes_a_profile_that_pva_reads(run_example, tmp_
 
 def test_the_first_example_takes_an_ipu_of_the_pod(run_example):
     assert "Attached to IPU 0" in run_example("tut1_variables", "--pod")
+
+
+def test_the_advanced_example_runs_from_a_file_and_on_an_ipu_of_the_pod(run_example, tmp_path):
+    saved = str(tmp_path / "executable")
+    assert "Results match." in run_example("advanced_example", "--save", saved)
+    assert "Results match." in run_example("advanced_example", "--load", saved)
+    assert re.search(r"Using IPU \d+ of the pod\nResults match\.", run_example("advanced_example", "--pod"))
 
 
 def test_every_example_is_tried():

@@ -23,7 +23,7 @@ def test_programs_of_one_name_get_profiles_of_their_own(profile_root):
     directories = []
 
     def check(program, options):
-        together.wait(timeout=300)
+        together.wait(timeout=1800)
 
     def compile_one(width):
         compiled = session.compile_model(
@@ -40,6 +40,6 @@ def test_programs_of_one_name_get_profiles_of_their_own(profile_root):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=300)
+        thread.join(timeout=1800)
     assert sorted(path.name for path in directories) == ["one name", "one name-2", "one name-3", "one name-4"]
     assert all((path / "profile.pop").is_file() for path in directories)

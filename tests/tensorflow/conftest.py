@@ -20,3 +20,19 @@ if importlib.util.find_spec("tensorflow") is None:
 @pytest.fixture(autouse=True)
 def _instant(monkeypatch):
     monkeypatch.setenv("OPENIPU_TIER", "instant")
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The programs that TF1 computations are compiled to."""
+    from openipu_tensorflow.ipu.clusters import programs
+
+    made = []
+    original = programs.compile_step
+
+    def compile_step(*args, **kwargs):
+        made.append(original(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(programs, "compile_step", compile_step)
+    return made

@@ -48,7 +48,7 @@ def test_the_names_are_there_in_a_new_process_without_any_preparation():
         [sys.executable, "-c", "from tensorflow.python import ipu; print(ipu.__name__)"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
     assert done.stdout.strip() == "openipu_tensorflow.ipu", done.stderr[-2000:]
 

@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import threading
-import time
 
 import pytest
 
@@ -18,14 +17,17 @@ def list_events(thread):
     ]
 
 
-def test_spans_inside_spans_are_read_back_with_their_nesting(record):
+def test_spans_inside_spans_are_read_back_with_their_nesting(record, clock):
     directory = record()
     with span(RUN, "outer"):
+        clock.advance(10)
         with span(RUN, "first"):
-            time.sleep(0.001)
+            clock.advance(1000)
+        clock.advance(1)
         mark_moment(RUN, "now")
+        clock.advance(1)
         with span(WAIT, "second", {"bytes": 3}):
-            pass
+            clock.advance(200)
     stop_tracing()
     (process,) = read_trace(directory).processes
     (thread,) = process.threads
@@ -33,19 +35,16 @@ def test_spans_inside_spans_are_read_back_with_their_nesting(record):
     assert list_events(thread) == [("outer", 0), ("first", 1), ("now", 1), ("second", 1)]
     assert thread.duration_ns[2] == MOMENT
     assert thread.details[3] == '{"bytes":3}'
-    # What the outer one took by itself is its time without the two inside it.
-    assert thread.self_ns[0] == thread.duration_ns[0] - thread.duration_ns[1] - thread.duration_ns[3]
-    assert 1_000_000 <= thread.duration_ns[1] <= thread.duration_ns[0]
+    assert [int(thread.duration_ns[index]) for index in (0, 1, 3)] == [1212, 1000, 200]
+    assert thread.self_ns[0] == 1212 - 1000 - 200  # what the outer one took without the two inside it
 
 
-def test_times_are_those_of_the_wall_clock(record):
-    before = time.time_ns()
+def test_times_are_those_of_the_wall_clock(record, clock):
     directory = record()
+    clock.advance(40)
     mark_moment(RUN, "now")
     stop_tracing()
-    trace = read_trace(directory)
-    # Two clocks are read one after the other, between which a busy machine may do something else.
-    assert before - 60_000_000_000 <= trace.first_ns <= time.time_ns() + 60_000_000_000
+    assert read_trace(directory).first_ns == clock.epoch_ns + clock.ticks_ns
 
 
 def test_an_error_ends_a_span_and_is_named(record):
@@ -56,13 +55,12 @@ def test_an_error_ends_a_span_and_is_named(record):
     assert read_trace(directory).list_threads()[0].details == ('{"error":"KeyError"}',)
 
 
-def test_work_that_somebody_else_timed_takes_its_place(record):
+def test_work_that_somebody_else_timed_takes_its_place(record, clock):
     directory = record()
     with span(RUN, "call"):
-        begin = time.perf_counter()
-        end = begin + 2e-6
-        time.sleep(0.001)
-        mark_past(RUN, "micro-batch", begin, end)
+        begin = clock.seconds
+        clock.advance(5000)
+        mark_past(RUN, "micro-batch", begin, begin + 2e-6)
     stop_tracing()
     thread = read_trace(directory).list_threads()[0]
     assert list_events(thread) == [("call", 0), ("micro-batch", 1)]
@@ -130,12 +128,11 @@ def test_only_the_channels_that_were_named_are_recorded_and_groups_name_their_me
     assert list_events(thread) == [("wait", 0), ("later", 0)]
 
 
-def test_after_its_duration_nothing_more_is_recorded(record):
-    before = time.perf_counter()
+def test_after_its_duration_nothing_more_is_recorded(record, clock):
     directory = record(duration_seconds=600)
-    after = time.perf_counter()
-    mark_past(RUN, "early", before + 599, before + 599)
-    mark_past(RUN, "late", after + 601, after + 601)
+    for name in ("early", "late"):
+        clock.advance(599_000_000_000)
+        mark_moment(RUN, name)
     stop_tracing()
     assert list_events(read_trace(directory).list_threads()[0]) == [("early", 0)]
 

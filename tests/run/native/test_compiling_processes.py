@@ -253,7 +253,7 @@ def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
     thread.join()
     (build,) = made
     time.sleep(1.0)  # it looks at its parent twice a second
-    assert not build.done
+    assert not build.done or build.process.wait() == 0, "it ended with the thread"
     build.stop()
 
 
@@ -264,7 +264,7 @@ def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
         build.stop()  # as at the end of a process, or when the program is forgotten
         os._exit(0)
     os.waitpid(child, 0)
-    assert not build.done
+    assert not build.done or build.process.wait() == 0, "it ended with the child"
     assert list_scratch(cache)
     build.stop()
     assert not list_scratch(cache)

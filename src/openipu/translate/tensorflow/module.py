@@ -54,5 +54,11 @@ class ValueModule(nn.Module):
         }
         interpreter = Interpreter(self.table, file=self.graph.file)
         results = interpreter.run(self.graph, values, dict.fromkeys([*self.wanted, *self.written.values()]))
-        outputs = {f"{place}": lift(results[name]) for place, name in enumerate(self.wanted)}
+        mine = {id(value) for _, value in held}
+        outputs = {f"{place}": _separate(lift(results[name]), mine) for place, name in enumerate(self.wanted)}
         return Traced(outputs=outputs, written={name: lift(results[value]) for name, value in self.written.items()})
+
+
+def _separate(value: torch.Tensor, held: set[int]) -> torch.Tensor:
+    """A result that is, or shows, a variable as it was: of its own, because the run writes over the variable."""
+    return value.clone() if id(value) in held or value._is_view() else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -64,7 +64,6 @@ _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Square": torch.square,
     "Tan": torch.tan,
     "Tanh": torch.tanh,
-    "ZerosLike": torch.zeros_like,
 }
 
 _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -135,10 +134,9 @@ def _apply_binary(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Sit
     return lambda site: function(site.input(0), site.input(1))
 
 
-def _pass_on(site: Site) -> Tensor:
-    """The very value: of a constant it stays one."""
-    value = site.inputs[0]
-    return site.input(0) if value is None else value
+def _pass_on(site: Site) -> Sequence[Tensor | None]:
+    """The very value: a constant stays one, and it may be a list of tensors."""
+    return site.inputs[:1]
 
 
 RULES = [
@@ -161,14 +159,6 @@ def equal(site: Site) -> Tensor:
 @rule("NotEqual")
 def differ(site: Site) -> Tensor:
     return torch.ne(site.input(0), site.input(1))
-
-
-@rule("AddN", "AccumulateNV2")
-def add_all(site: Site) -> Tensor:
-    total = site.input(0)
-    for place in range(1, site.count):
-        total = total + site.input(place)
-    return total
 
 
 @rule("LeakyRelu")

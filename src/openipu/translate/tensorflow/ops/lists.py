@@ -84,6 +84,42 @@ def _results(*values: Any) -> Results:
     return list(values)
 
 
+@rule("ZerosLike")
+def zeros_like(site: Site) -> Results:
+    held: Any = site.inputs[0]
+    if not isinstance(held, TensorList):
+        return torch.zeros_like(site.input(0))
+    with on_host():
+        items = [None if item is None else torch.zeros(item.shape, dtype=item.dtype) for item in held.items]
+    return _results(held.replace(items))
+
+
+@rule("AddN", "AccumulateNV2")
+def add_all(site: Site) -> Results:
+    first: Any = site.inputs[0]
+    if not isinstance(first, TensorList):
+        total = site.input(0)
+        for place in range(1, site.count):
+            total = total + site.input(place)
+        return total
+    lists = [_list(site, place) for place in range(site.count)]
+    return _results(
+        lists[0].replace([_add([held.items[place] for held in lists]) for place in range(len(lists[0].items))])
+    )
+
+
+def _add(values: list[Tensor | None]) -> Tensor | None:
+    """The sum of elements of several lists; one that was never written counts as zeros."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    mixed = any(is_on_ipu(value) for value in present)
+    total = lift(present[0]) if mixed else present[0]
+    for value in present[1:]:
+        total = total + (lift(value) if mixed else value)
+    return total
+
+
 @rule("TensorListReserve")
 def reserve(site: Site) -> Results:
     count = _whole(site, 1, "number of elements")

@@ -19,7 +19,7 @@ def reduce(site: Site) -> Tensor:
     x = site.input(0)
     axes, keep = _read_axes(site, x), bool(site.get("keep_dims", False))
     if not axes:
-        return x.clone()
+        return x.abs() if site.node.op == "EuclideanNorm" else x.clone()
     match site.node.op:
         case "Sum":
             return x.sum(axes, keepdim=keep, dtype=x.dtype)

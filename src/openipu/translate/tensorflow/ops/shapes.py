@@ -57,8 +57,8 @@ def find_broadcast(site: Site) -> list[Tensor]:
     padded = [[1] * (wide - len(sizes)) + sizes for sizes in (first, second)]
     found: list[list[int]] = [[], []]
     for place, (one, other) in enumerate(zip(*padded, strict=True)):
-        for which, (own, others) in enumerate(((one, other), (other, one))):
-            if own == 1 and (others != 1 or one == other):
+        for which, own in enumerate((one, other)):
+            if own == 1 and first != second:
                 found[which].append(place)
     kind = site.value(0, "shape").dtype
     return [_tell(places, kind) for places in found]

@@ -1,0 +1,74 @@
+"""TF1 sessions that know IPUs.
+
+In: `Session.run`. Out: the same results, with what providers give fed to TensorFlow; ops that a script placed on an
+IPU device do not stop a session, because its placement is soft.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from openipu_tensorflow.ipu.clusters.providers import find_providers, list_needed
+
+_MARK = "_openipu_run"
+
+
+def install_sessions() -> None:
+    """Change the stock session class; a second call changes nothing."""
+    from tensorflow.python.client import session as stock
+
+    base = stock.BaseSession
+    if hasattr(base.run, _MARK):
+        return
+    plain_run, plain_init = base.run, base.__init__
+
+    @functools.wraps(plain_init)
+    def init(self: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+        plain_init(self, target, graph, _allow_soft_placement(config))
+
+    @functools.wraps(plain_run)
+    def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        if find_providers(self.graph) is None:
+            return plain_run(self, fetches, feed_dict, options, run_metadata)
+        feeds = dict(feed_dict or {})
+        fed = _list_fed(self.graph, feeds)
+        with self.graph.as_default():  # a thread of its own has another one
+            elements = stock._FetchMapper.for_fetch(fetches).unique_fetches()
+        fetched = [self.graph.as_graph_element(one) for one in elements]
+        needed = list_needed(self.graph, fetched, fed)
+        if not needed:
+            return plain_run(self, fetches, feed_dict, options, run_metadata)
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+
+        def run_plainly(wanted: Any, extra: Any = None) -> Any:
+            return plain_run(self, wanted, {**feeds, **(extra or {})})
+
+        for provider in needed:
+            values = run_plainly(list(provider.inputs)) if provider.inputs else []
+            given = provider.provide(self, run_plainly, values)
+            feeds.update(zip(provider.outputs, given, strict=True))
+        return plain_run(self, fetches, feeds, options, run_metadata)
+
+    setattr(run, _MARK, True)
+    base.__init__, base.run = init, run
+
+
+def _allow_soft_placement(config: Any) -> Any:
+    from tensorflow.core.protobuf import config_pb2
+
+    made = config_pb2.ConfigProto()
+    if config is None:
+        made.allow_soft_placement = True
+        return made
+    if not isinstance(config, config_pb2.ConfigProto):
+        return config  # the stock session says what is wrong with it
+    made.CopyFrom(config)
+    made.allow_soft_placement = True
+    return made
+
+
+def _list_fed(graph: Any, feeds: dict[Any, Any]) -> list[Any]:
+    tensors = [key for key in feeds if hasattr(key, "op") or isinstance(key, str)]
+    return [graph.as_graph_element(key, allow_tensor=True, allow_operation=False) for key in tensors]

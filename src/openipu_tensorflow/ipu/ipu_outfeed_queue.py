@@ -1,0 +1,211 @@
+"""`ipu.ipu_outfeed_queue`: results that a program on an IPU hands out while it runs.
+
+In: `enqueue` in a traced program. Out: `dequeue`, with all values since the last time, or the last one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy
+
+from openipu_tensorflow.ipu.clusters.providers import Runner, register_provider
+from openipu_tensorflow.ipu.clusters.tracing import Enqueue, current_trace, make_marker
+
+_numbers = itertools.count()
+
+
+class IPUOutfeedMode(Enum):
+    """Which values `dequeue` gives: all since the last time, or the last one."""
+
+    ALL = "all"
+    LAST = "get_last"
+
+
+class IPUOutfeedQueue:
+    """A stream to the host."""
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = None,
+        buffer_depth: int = 3,
+        optimise_latency: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        unknown = set(kwargs) - {"feed_name", "replication_factor", "io_batch_size", "outfeed_all"}
+        if unknown:
+            raise TypeError(f"IPUOutfeedQueue has no argument {sorted(unknown)[0]!r}.")
+        mode = IPUOutfeedMode.ALL if outfeed_mode is None else outfeed_mode
+        if not isinstance(mode, IPUOutfeedMode):
+            raise ValueError(f"outfeed_mode must be an IPUOutfeedMode, not {mode!r}.")
+        if device_ordinal is not None and (not isinstance(device_ordinal, int) or device_ordinal < 0):
+            raise ValueError(f"Device ordinal must be >= 0, and is {device_ordinal!r}.")
+        if not isinstance(buffer_depth, int) or buffer_depth < 1:
+            raise ValueError(f"buffer_depth must be at least 1, and is {buffer_depth!r}.")
+        self._mode = mode
+        self._device_ordinal = device_ordinal or 0
+        self._buffer_depth, self._optimise_latency = buffer_depth, bool(optimise_latency)  # choices of buffers
+        self._id = next(_numbers)
+        self._structures: weakref.WeakKeyDictionary[Any, tuple[Any, list[Any]]] = weakref.WeakKeyDictionary()
+        self._held: list[list[numpy.ndarray[Any, Any]]] = []  # chunks: for each tensor [values, (replicas,) ...]
+        self._replicas = 1
+        self._lock = threading.Condition()
+        self._running = 0
+
+    @property
+    def mode(self) -> IPUOutfeedMode:
+        return self._mode
+
+    def enqueue(self, tensors: Any) -> Any:
+        """Hand out tensors, a nest of them or one, whenever the level of the program runs that this stands in."""
+        from tensorflow.python.framework import ops
+        from tensorflow.python.util import nest
+
+        trace = current_trace()
+        if trace is None:
+            raise RuntimeError(
+                "IPUOutfeedQueue.enqueue was called outside a program: call it in a function that is compiled for an "
+                "IPU."
+            )
+        if trace.graph in self._structures:
+            raise ValueError(
+                "An outfeed can only be enqueued once in a graph, and this one has been. Hand out several tensors "
+                "together, as a tuple or a dictionary, or use a queue for each."
+            )
+        structure = nest.map_structure(_to_tensor, tensors)
+        flat = list(nest.flatten(structure))
+        if not flat:
+            raise ValueError("There is nothing to enqueue: give at least one tensor.")
+        self._structures[ops.get_default_graph()] = (structure, flat)
+        marker = make_marker(f"outfeed_{self._id}/enqueue", flat)
+        trace.level.enqueues[marker.name] = Enqueue(self, flat, marker)
+        return marker
+
+    @property
+    def enqueued(self) -> bool:
+        """Is there an enqueue in the graph that the script works on?"""
+        from tensorflow.python.framework import ops
+
+        return ops.get_default_graph() in self._structures
+
+    def dequeue(self, wait_for_completion: bool = False) -> Any:
+        """What was enqueued, in the same nest: with an axis for the values in front (ALL), or the last ones (LAST)."""
+        from tensorflow.python.framework import ops
+        from tensorflow.python.ops import array_ops
+        from tensorflow.python.util import nest
+
+        graph = ops.get_default_graph()
+        if graph not in self._structures:
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued: call dequeue() after the program with the "
+                "enqueue has been compiled."
+            )
+        structure, flat = self._structures[graph]
+        made = [
+            array_ops.placeholder(tensor.dtype, None, name=f"outfeed_{self._id}/dequeue_{place}")
+            for place, tensor in enumerate(flat)
+        ]
+        register_provider(graph, _Dequeue(self, made, wait_for_completion))
+        return nest.pack_sequence_as(structure, [array_ops.identity(tensor) for tensor in made])
+
+    @property
+    def deleter(self) -> Any:
+        """The op that drops what is held."""
+        marker = make_marker(f"outfeed_{self._id}/deleted")
+        register_provider(marker.graph, _Delete(self), marker)
+        return marker
+
+    def begin(self) -> None:
+        """A program that enqueues here starts to run."""
+        with self._lock:
+            self._running += 1
+
+    def finish(self) -> None:
+        """It has ended."""
+        with self._lock:
+            self._running -= 1
+            self._lock.notify_all()
+
+    def put(self, values: Sequence[numpy.ndarray[Any, Any]], replicas: int = 1) -> None:
+        """Values of some rounds: for each tensor [rounds, (replicas,) ...]."""
+        chunk = [numpy.asarray(value) for value in values]
+        if not len(chunk[0]):
+            return
+        with self._lock:
+            self._replicas = replicas
+            if self._mode is IPUOutfeedMode.LAST:
+                self._held = [[value[-1:] for value in chunk]]
+            else:
+                self._held.append(chunk)
+
+    def drop(self) -> None:
+        """Forget what is held."""
+        with self._lock:
+            self._held.clear()
+
+    def take(self, shapes: Sequence[Any], types: Sequence[Any], wait: bool = False) -> list[numpy.ndarray[Any, Any]]:
+        """All values that are held, in order, or the last ones."""
+        with self._lock:
+            if wait:
+                self._lock.wait_for(lambda: not self._running)
+            if self._mode is IPUOutfeedMode.LAST:
+                if not self._held:
+                    from tensorflow.python.framework import errors
+
+                    raise errors.FailedPreconditionError(
+                        None,
+                        None,
+                        f"Trying to get the last value from an outfeed queue before it was enqueued (outfeed_{self._id}"
+                        "): run the program first.",
+                    )
+                return [value[-1] for value in self._held[-1]]
+            held, self._held = self._held, []
+        if not held:
+            inner = (self._replicas,) if self._replicas > 1 else ()
+            return [numpy.empty((0, *inner, *shape), dtype=kind) for shape, kind in zip(shapes, types, strict=True)]
+        return [numpy.concatenate([chunk[place] for chunk in held]) for place in range(len(held[0]))]
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(
+            "Iterating over an outfeed needs eager execution and mode ALL; in a graph use dequeue()."
+        )
+
+
+def _to_tensor(value: Any) -> Any:
+    from tensorflow.python.framework import ops
+
+    return ops.convert_to_tensor(value)
+
+
+class _Dequeue:
+    """Values for the placeholders of a dequeue."""
+
+    inputs: Sequence[Any] = ()
+
+    def __init__(self, queue: IPUOutfeedQueue, outputs: Sequence[Any], wait: bool) -> None:
+        self.outputs = outputs
+        self._queue, self._wait = queue, wait
+        _, flat = queue._structures[outputs[0].graph]
+        self._shapes = [tuple(tensor.shape.as_list()) for tensor in flat]
+        self._types = [tensor.dtype.as_numpy_dtype for tensor in flat]
+
+    def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
+        return self._queue.take(self._shapes, self._types, self._wait)
+
+
+class _Delete:
+    inputs: Sequence[Any] = ()
+    outputs: Sequence[Any] = ()
+
+    def __init__(self, queue: IPUOutfeedQueue) -> None:
+        self._queue = queue
+
+    def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
+        self._queue.drop()
+        return ()

@@ -1,0 +1,1 @@
+"""`ipu.ops`: the same modules as at the top."""

@@ -1,0 +1,1 @@
+"""Pipelines: stages over the IPUs of a device, and the options that they have."""

@@ -1,0 +1,90 @@
+"""What the optimizer function of a pipeline returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class OptimizerFunctionOutput:
+    """The optimizer, the loss, and how gradients are computed and applied."""
+
+    def __init__(
+        self,
+        opt: Any,
+        loss: Any,
+        compute_gradients_args: Any = None,
+        compute_gradients_kwargs: Any = None,
+        apply_gradients_args: Any = None,
+        apply_gradients_kwargs: Any = None,
+        variables: Any = None,
+        tape: Any = None,
+        gradient_capture_context: Any = None,
+        captured_gradient_outfeed: Any = None,
+    ) -> None:
+        from tensorflow.python.eager import backprop
+        from tensorflow.python.framework.tensor import Tensor
+        from tensorflow.python.training import optimizer
+
+        self._is_v1 = isinstance(opt, optimizer.Optimizer)
+        if not self._is_v1 and not hasattr(opt, "apply_gradients"):
+            raise TypeError(
+                f"OptimizerFunctionOutput.opt must be a TensorFlow Optimizer object, not {type(opt).__name__}."
+            )
+        if not isinstance(loss, Tensor):
+            raise TypeError(f"OptimizerFunctionOutput.loss must be a TensorFlow Tensor object, not {loss!r}.")
+        sequences: dict[str, tuple[Any, Any, str]] = {
+            "compute_gradients_args": (compute_gradients_args, (list, tuple), "a list or a tuple"),
+            "compute_gradients_kwargs": (compute_gradients_kwargs, dict, "a dictionary"),
+            "apply_gradients_args": (apply_gradients_args, (list, tuple), "a list or a tuple"),
+            "apply_gradients_kwargs": (apply_gradients_kwargs, dict, "a dictionary"),
+            "variables": (variables, (list, tuple), "a list or a tuple"),
+        }
+        for name, (value, kinds, text) in sequences.items():
+            if value is not None and not isinstance(value, kinds):
+                raise TypeError(f"OptimizerFunctionOutput.{name} must be {text}.")
+            if value and name.startswith("compute") and not self._is_v1:
+                raise ValueError(f"OptimizerFunctionOutput.{name} may not be used with OptimizerV2 instances.")
+        if tape is not None and not isinstance(tape, backprop.GradientTape):
+            raise TypeError("OptimizerFunctionOutput.tape must be a GradientTape.")
+        if tape is not None and self._is_v1:
+            raise ValueError("OptimizerFunctionOutput.tape may only be used with OptimizerV2.")
+        if variables and self._is_v1:
+            raise ValueError("OptimizerFunctionOutput.variables may only be used with OptimizerV2.")
+        if tape is not None and variables:
+            raise ValueError(
+                "OptimizerFunctionOutput.tape may not be used when OptimizerFunctionOutput.variables is nonempty."
+            )
+        if gradient_capture_context is not None or captured_gradient_outfeed is not None:
+            raise NotImplementedError(
+                "gradient_capture_context and captured_gradient_outfeed: gradients of activations cannot be captured "
+                "here. Leave both out."
+            )
+        self.opt, self.loss = opt, loss
+        self.compute_gradients_args = tuple(compute_gradients_args or ())
+        self.compute_gradients_kwargs = dict(compute_gradients_kwargs or {})
+        self.apply_gradients_args = tuple(apply_gradients_args or ())
+        self.apply_gradients_kwargs = dict(apply_gradients_kwargs or {})
+        self.variables, self.tape = list(variables or ()), tape
+
+    def compute_gradients(self) -> list[tuple[Any, Any]]:
+        """Gradients with their variables."""
+        if self._is_v1:
+            return list(
+                self.opt.compute_gradients(self.loss, *self.compute_gradients_args, **self.compute_gradients_kwargs)
+            )
+        from tensorflow.python.ops import gradients_impl
+
+        variables = list(self.tape.watched_variables()) if self.tape is not None else self.variables
+        if not variables:
+            raise RuntimeError(
+                "No variables to optimize. With a Keras optimizer, OptimizerFunctionOutput must contain a list of "
+                "variables or a GradientTape."
+            )
+        return list(zip(gradients_impl.gradients(self.loss, variables), variables, strict=True))
+
+    def apply_gradients(self, pairs: list[tuple[Any, Any]]) -> Any:
+        """The op of the update."""
+        from tensorflow.python.ops import control_flow_ops
+
+        done = self.opt.apply_gradients(pairs, *self.apply_gradients_args, **self.apply_gradients_kwargs)
+        return control_flow_ops.no_op() if done is None else done

@@ -1,0 +1,1 @@
+"""`tensorflow.compiler.plugin`: a package that the stock TensorFlow does not have."""

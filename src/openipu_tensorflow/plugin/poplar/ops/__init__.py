@@ -1,0 +1,1 @@
+"""Ops of the plugin by their raw names."""

@@ -1,0 +1,1 @@
+"""Raw ops of the driver."""

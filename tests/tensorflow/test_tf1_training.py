@@ -1,0 +1,227 @@
+"""Accumulation, replicas and pipelines of TF1 programs equal one device with the same global batch."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from tensorflow.python import ipu
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+RNG = numpy.random.default_rng(1)
+IMAGES = RNG.normal(size=(24, 4)).astype("f")
+LABELS = RNG.normal(size=(24, 2)).astype("f")
+
+
+@pytest.fixture(autouse=True)
+def _graph():
+    with tf.Graph().as_default():
+        yield
+    ipu.config.reset_ipu_configuration()
+
+
+def configure(count):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = count
+    config.configure_ipu_system()
+
+
+def layer(name, x, size):
+    init = v1.constant_initializer(numpy.linspace(-0.5, 0.5, x.shape[1] * size).reshape(x.shape[1], size))
+    with v1.variable_scope(name, use_resource=True):
+        return tf.tanh(tf.matmul(x, v1.get_variable("w", [x.shape[1], size], initializer=init)))
+
+
+def find_loss(x, y):
+    return tf.reduce_mean(tf.square(layer("second", layer("first", x, 5), 2) - y))
+
+
+def train_on_host(batch, steps, rate=0.1):
+    """Plain steps of SGD over batches in order."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, y = v1.placeholder(tf.float32, [batch, 4]), v1.placeholder(tf.float32, [batch, 2])
+        train = v1.train.GradientDescentOptimizer(rate).minimize(find_loss(x, y))
+        session.run(v1.global_variables_initializer())
+        for step in range(steps):
+            rows = slice(step * batch, (step + 1) * batch)
+            session.run(train, {x: IMAGES[rows], y: LABELS[rows]})
+        return session.run(v1.trainable_variables())
+
+
+def train_on_ipu(batch, rounds, make_optimizer):
+    queue = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(batch, drop_remainder=True)
+    )
+    out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def body(x, y):
+        loss = find_loss(x, y)
+        train = make_optimizer(v1.train.GradientDescentOptimizer(0.1)).minimize(loss)
+        return out.enqueue(loss), train
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        done = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(rounds, body, [], queue))
+    dequeue = out.dequeue()
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(queue.initializer)
+        session.run(done)
+        return session.run(v1.trainable_variables()), session.run(dequeue)
+
+
+def assert_equal(found, wanted):
+    for mine, theirs in zip(found, wanted, strict=True):
+        numpy.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["MEAN", "RUNNING_MEAN"])
+def test_accumulated_gradients_are_those_of_the_larger_batch(method):
+    def wrap(optimizer):
+        return ipu.optimizers.GradientAccumulationOptimizerV2(optimizer, 4, reduction_method=method)
+
+    found, losses = train_on_ipu(2, 12, wrap)
+    assert losses.shape == (12,)
+    assert_equal(found, train_on_host(8, 3))
+
+
+def test_a_sum_of_gradients_is_the_mean_times_their_number():
+    found, _ = train_on_ipu(2, 12, lambda optimizer: ipu.optimizers.GradientAccumulationOptimizer(optimizer, 4))
+    assert_equal(found, train_on_host(8, 3, rate=0.4))
+
+
+def test_rounds_that_end_between_two_updates_are_refused():
+    with pytest.raises(tf.errors.FailedPreconditionError, match="multiple of 4"):
+        train_on_ipu(2, 10, lambda optimizer: ipu.optimizers.GradientAccumulationOptimizerV2(optimizer, 4))
+
+
+def test_replicas_take_an_element_each_and_share_the_mean_of_their_gradients():
+    configure(2)
+    found, losses = train_on_ipu(4, 3, ipu.optimizers.CrossReplicaOptimizer)
+    assert losses.shape == (3, 2)  # rounds, replicas
+    assert_equal(found, train_on_host(8, 3))
+
+
+def test_replicas_and_accumulation_together():
+    configure(2)
+
+    def wrap(optimizer):
+        return ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2(optimizer, 3, reduction_method="mean")
+
+    found, losses = train_on_ipu(2, 6, wrap)
+    assert losses.shape == (6, 2)
+    assert_equal(found, train_on_host(12, 2))
+
+
+def test_replicas_with_variables_of_their_own_are_refused():
+    configure(2)
+    with pytest.raises(NotImplementedError, match="CrossReplicaOptimizer"):
+        train_on_ipu(4, 2, lambda optimizer: optimizer)
+
+
+def test_gradients_can_be_mapped():
+    found, _ = train_on_ipu(8, 3, lambda opt: ipu.optimizers.MapGradientOptimizer(opt, lambda g, v: 0.5 * g))
+    assert_equal(found, train_on_host(8, 3, rate=0.05))
+
+
+def test_collectives_see_the_values_of_all_replicas():
+    configure(4)
+    out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def net():
+        index = tf.cast(ipu.replication_ops.replication_index(), tf.float32)
+        total = ipu.cross_replica_ops.cross_replica_sum(index)
+        pairs = ipu.cross_replica_ops.cross_replica_mean(index, replica_group_size=2)
+        return out.enqueue((index, total, pairs))
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        done = ipu.ipu_compiler.compile(net)
+    dequeue = out.dequeue()
+    with v1.Session() as session:
+        session.run(done)
+        index, total, pairs = session.run(dequeue)
+    numpy.testing.assert_array_equal(index, [[0, 1, 2, 3]])
+    numpy.testing.assert_array_equal(total, [[6, 6, 6, 6]])
+    numpy.testing.assert_array_equal(pairs, [[0.5, 0.5, 2.5, 2.5]])
+
+
+def run_pipeline(schedule, ipus=2, **options):
+    configure(ipus)
+    queue = ipu.ipu_infeed_queue.IPUInfeedQueue(
+        tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(2, drop_remainder=True)
+    )
+    out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def optimize(loss):
+        optimizer = v1.train.GradientDescentOptimizer(0.1)
+        if ipus > 2:
+            optimizer = ipu.optimizers.CrossReplicaOptimizer(optimizer)
+        return ipu.pipelining_ops.OptimizerFunctionOutput(optimizer, loss)
+
+    stages = [
+        lambda x, y: (layer("first", x, 5), y),
+        lambda h, y: tf.reduce_mean(tf.square(layer("second", h, 2) - y)),
+    ]
+
+    def net():
+        return ipu.pipelining_ops.pipeline(
+            stages,
+            gradient_accumulation_count=12 // options.get("repeat_count", 1) // (ipus // 2),
+            infeed_queue=queue,
+            outfeed_queue=out,
+            optimizer_function=optimize,
+            pipeline_schedule=ipu.pipelining_ops.PipelineSchedule[schedule],
+            reduction_method="mean",
+            **options,
+        )
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        done = ipu.ipu_compiler.compile(net)
+    dequeue = out.dequeue()
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(queue.initializer)
+        session.run(done)
+        return session.run(v1.trainable_variables()), session.run(dequeue)
+
+
+@pytest.mark.parametrize("schedule", ["Grouped", "Interleaved", "Sequential"])
+def test_every_schedule_of_a_pipeline_gives_the_update_of_the_whole_batch(schedule):
+    found, losses = run_pipeline(schedule, repeat_count=2)
+    assert numpy.shape(losses) == (1, 12)  # one tensor, 2 times 6 micro-batches
+    assert_equal(found, train_on_host(12, 2))
+
+
+def test_stages_of_a_pipeline_are_on_their_ipus_in_the_plan(steps):
+    run_pipeline("Grouped")
+    (plan,) = (step.plan for step in steps)
+    assert plan.ipus == 2
+    assert plan.pipeline is not None
+    assert {op.ipu for op in plan.ops} == {0, 1}
+
+
+def test_a_replicated_pipeline_shares_its_gradients():
+    found, losses = run_pipeline("Grouped", ipus=4)
+    assert numpy.shape(losses) == (1, 6, 2)
+    assert_equal(found, train_on_host(24, 1))
+
+
+def test_accumulated_outfeeds_come_once_for_each_update():
+    _, losses = run_pipeline("Grouped", outfeed_loss=True, accumulate_outfeed=True, repeat_count=2)
+    assert losses.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"device_mapping": 3}, TypeError, "device_mapping argument needs to be a list or a tuple"),
+        ({"device_mapping": [0]}, ValueError, "Each stage must be mapped to an IPU"),
+        ({"continuous_weight_updates": True}, NotImplementedError, "Continuous weight updates"),
+        ({"recomputation_mode": "fast"}, TypeError, "RecomputationMode"),
+        ({"weight_update_poplar_options": {}}, TypeError, "PipelineStageOptions"),
+        ({"outfeed_loss": True, "outfeed_mask": [True]}, ValueError, "Only one of `outfeed_loss` and `outfeed_mask`"),
+    ],
+)
+def test_wrong_options_of_a_pipeline_are_refused(change, error, message):
+    with pytest.raises(error, match=message):
+        run_pipeline("Grouped", **change)

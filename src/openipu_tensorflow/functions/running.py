@@ -100,15 +100,15 @@ class FunctionProgram:
         carried = [values[source.name] for _, source in shape.given]
         carried += [values[first.name] if hasattr(first, "name") else first for *_, first in shape.carried]
         data: list[Any] = []
-        for entry in shape.taken:
-            data += entry.iterator.take(shape.count * self._replicas)
+        for taken in shape.taken:
+            data += taken.iterator.take(shape.count * self._replicas)
         found = self._runner.run_flat(data, [numpy.asarray(value) for value in carried])
         total = shape.count * self._replicas
         results = [part_rounds(value, total, self._replicas) for value in found[: self._outputs]]
         returned, rest = results[: len(shape.outputs)], results[len(shape.outputs) :]
-        for entry in shape.handed:
-            own, rest = rest[: len(entry.tensors)], rest[len(entry.tensors) :]
-            entry.queue.put_eagerly(entry.structure, own, self._replicas)
+        for handed in shape.handed:
+            own, rest = rest[: len(handed.tensors)], rest[len(handed.tensors) :]
+            handed.queue.put_eagerly(handed.structure, own, self._replicas)
         last = [value[-1] if self._replicas == 1 else value[-1, -1] for value in returned]
         return self._pack(last, found[self._outputs + len(shape.given) :])
 

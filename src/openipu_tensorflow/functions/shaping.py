@@ -45,7 +45,8 @@ def shape_function(function: Any, trace: FunctionTrace) -> Shape:
     graph = function.graph
     taken = [entry for entry in trace.taken if _is_inside(entry.graph, graph)]
     handed = [entry for entry in trace.handed if _is_inside(entry.graph, graph)]
-    inner = {id(entry.graph) for entry in [*taken, *handed] if entry.graph is not graph}
+    graphs = [*(entry.graph for entry in taken), *(entry.graph for entry in handed)]
+    inner = {id(entry) for entry in graphs if entry is not graph}
     if not inner:
         arguments = list(graph.inputs[: len(graph.inputs) - len(graph.captures)])
         return Shape(
@@ -59,13 +60,12 @@ def shape_function(function: Any, trace: FunctionTrace) -> Shape:
             targets=list(graph.control_outputs),
         )
     loops = [op for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
-    if len(inner) > 1 or len(loops) != 1 or any(entry.graph is graph for entry in [*taken, *handed]):
+    if len(inner) > 1 or len(loops) != 1 or any(entry is graph for entry in graphs):
         raise NotImplementedError(
             "A function that strategy.run() gets may take from iterators and hand to outfeeds in one loop, "
             "`for _ in tf.range(n)`, or outside of loops: this one does so in several, or in a loop inside of another."
         )
-    body = next(entry.graph for entry in [*taken, *handed])
-    return _shape_loop(function, loops[0], body, taken, handed)
+    return _shape_loop(function, loops[0], graphs[0], taken, handed)
 
 
 def _is_inside(graph: Any, around: Any) -> bool:
@@ -107,7 +107,7 @@ def _shape_loop(function: Any, loop: Any, body: Any, taken: Sequence[Taken], han
     needed = _find_needed(
         body, pairs, [*(tensor for entry in handed for tensor in entry.tensors)], function.outputs, loop
     )
-    carried = []
+    carried: list[tuple[Any, Any, Any]] = []
     results: dict[str, int] = {}
     for entry, left, first, place in pairs:
         if place not in needed:

@@ -60,3 +60,4 @@ PREFIXES = {name: _make(name, prefix) for name, prefix in _list_prefixes().items
 GRADIENT = _SINGLE["Gradient"]
 UPDATED = _SINGLE["UpdatedVar"]
 ACCUMULATOR = _SINGLE["Accum"]
+RESTORED = _SINGLE["Restored"]

@@ -18,11 +18,20 @@ from popart._enumerations.training import MeanReductionStrategy, ReductionType
 from popart._exceptions import OutOfMemoryException, translate_errors
 from popart._options import SessionOptions
 from popart._patterns import Patterns
-from popart._sessions.loss_scaling import FINAL_SCALE, check_scaling, check_tracked
+from popart._sessions.forward_only import ForwardOnly, check_handle
+from popart._sessions.loss_scaling import (
+    FINAL_SCALE,
+    begin_state,
+    check_scaling,
+    check_tracked,
+    read_position,
+    write_position,
+)
 from popart._sessions.model import SessionModule, make_device_info
 from popart._sessions.randomness import RandomSession
 from popart._sessions.reporting import ReportingSession
 from popart._sessions.weight_copies import WeightsSession
+from popart._stepio import IStepIO
 from popart.optimizers import DeviceOptimizer
 from popart.optimizers.base import Factors
 from popart.tensorinfo import TensorInfo
@@ -64,6 +73,7 @@ class TrainingSession(ReportingSession, WeightsSession, RandomSession):
         name: str = "training",
     ) -> None:
         self._given_optimizer = optimizer
+        self._forward: ForwardOnly | None = None
         super().__init__(fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name, str(loss))
         check_tracked(self._model.program, self._run_options.loss_scale_control)
         self._weights.state = self._name_state()
@@ -107,6 +117,19 @@ class TrainingSession(ReportingSession, WeightsSession, RandomSession):
         super().prepareDevice(loadEngine)
         self._set_values()
 
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """Run one training step, `run(stepio)`; or the program that only runs forward, `run(handle, stepio)`."""
+        handle = kwargs.get("programHandle") or next((value for value in args if isinstance(value, str) and value), "")
+        stepio = kwargs.get("stepio") or next((value for value in args if isinstance(value, IStepIO)), None)
+        if not handle or stepio is None:
+            return super().run(*args, **kwargs)
+        check_handle(str(handle), self._options)
+        self._require("run")
+        if self._forward is None:
+            self._forward = ForwardOnly(self, InferenceSession)
+        self._forward.run(stepio)
+        return None
+
     def _set_values(self) -> None:
         with translate_errors():
             self._require("prepareDevice").executable.set_hyper_parameters(self._optimizer.hyper_parameters)
@@ -128,6 +151,9 @@ class TrainingSession(ReportingSession, WeightsSession, RandomSession):
             usual = ahead.get(slot.key, torch.full(slot.shape, slot.initial, dtype=slot.dtype))
             usual = self._grouping.spread(slot.key.partition(":")[2], usual, slot.key in ahead)
             found[name] = usual if saved is None else saved.read().to(slot.dtype).reshape(usual.shape)
+        for name, usual in begin_state(self._run_options.loss_scale_control).items():
+            saved = self._saved_state.get(name)
+            found[name] = usual if saved is None else saved.read().to(usual.dtype).reshape(())
         if not self._options.disableGradAccumulationTensorStreams:  # accumulators are empty between updates
             shapes = {name: tuple(value.shape) for name, value in self._weights.values.items()}
             found |= self._optimizer.list_accumulators(shapes)
@@ -141,6 +167,10 @@ class TrainingSession(ReportingSession, WeightsSession, RandomSession):
         if given:
             with translate_errors():
                 self._require("weightsFromHost").executable.load_state(given)
+        scale = self._require("weightsFromHost").executable.loss_scale
+        if scale is not None:
+            scale.restore(*read_position(self._weights.state))
+            self._set_values()
 
     def weightsToHost(self) -> None:
         """Copy weights and optimizer state from the device to the host."""
@@ -150,6 +180,9 @@ class TrainingSession(ReportingSession, WeightsSession, RandomSession):
             state = executable.state
             keys = self._optimizer.name_all_state(self._model.program.state_slots)
             self._weights.state.update({name: state[key] for name, key in keys.items()})
+            control = self._run_options.loss_scale_control
+            if executable.loss_scale is not None and control is not None:
+                self._weights.state.update(write_position(*executable.loss_scale.position, control))
 
     def _collect_state(self) -> dict[str, torch.Tensor]:
-        return dict(self._weights.state)
+        return dict(sorted(self._weights.state.items()))  # PopART's order of what lies in a file

@@ -1,11 +1,14 @@
 """Models of the benchmark, exported by torch.onnx: their results, and their losses in training, against PyTorch.
 
-    python tests/conformance/run_onnx_exports.py [--models cnn lstm bert_small resnet50 bert_base gpt2 vit] [--steps 20]
+    python tests/conformance/run_onnx_exports.py [--models cnn lstm bert_small bert_base gpt2 vit] [--steps 20]
 
 In: nothing; weights are random, nothing is downloaded. Out: the largest difference of a result, and of a loss over so
 many updates, for each model; exit code 1 if one is above its bar. Dropout is off: its random numbers would differ.
-Beside it stands by how much PyTorch's own losses differ when its weights change by 1e-7 of their size: where training
-amplifies so much (ResNet-50 from random weights at batch 2), no two ways of rounding agree, and that is the bar.
+Beside it stands by how much PyTorch's own losses differ when its weights change by 1e-7 of their size.
+
+ResNet-50 is trained only where it is named, and misses the bar: from random weights at batch 2 its training amplifies
+every rounding some hundred times an update. With 64-bit numbers, and the exported graph run by PyTorch itself, losses
+differ from those of the module by 6e-12, 1e-9, 8e-7, 7e-5 and 0.1 in the first five updates (images of 64 x 64).
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ from exported_models import export, silence_dropout, train_from_file, train_in_p
 from openipu.model_files import run_file  # noqa: E402
 
 RESULT_BAR, LOSS_BAR = 1e-4, 1e-5
+CHAOTIC = "resnet50"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=list(MODELS))
+    usual = [name for name in MODELS if name != CHAOTIC]
+    parser.add_argument("--models", nargs="+", choices=tuple(MODELS), default=usual)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rate", type=float, default=1e-3)
     options = parser.parse_args()
@@ -42,7 +47,7 @@ def main() -> int:
             result = compare_results(MODELS[name], Path(place))
             found, wanted, shaken = compare_losses(MODELS[name], Path(place), options.steps, options.rate)
         worst, own = find_worst(found, wanted), find_worst(shaken, wanted)
-        failed = failed or result > RESULT_BAR or worst > max(LOSS_BAR, own)
+        failed = failed or result > RESULT_BAR or worst > LOSS_BAR
         size = sum(value.numel() for value in MODELS[name].build().parameters())
         print(
             f"| {name} | {size:,} | {result:.1e} | {worst:.1e} | {own:.1e} | {wanted[0]:.4f} | {wanted[-1]:.4f} |",

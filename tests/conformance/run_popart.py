@@ -16,15 +16,26 @@ import fnmatch
 import json
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported: a process with threads is not forked
+
+import popart_shims  # noqa: F401
+import pytest
+from popart_devices import CPU, read_devices
 from popart_scope import PUBLIC, classify, classify_item
+
+import openipu.session  # noqa: F401
+import popart.session  # noqa: F401
 
 CHECKOUT_VARIABLE = "OPENIPU_POPART_CHECKOUT"
 HERE = Path(__file__).resolve().parent
@@ -47,9 +58,11 @@ def main() -> int:
         print(f"Set {CHECKOUT_VARIABLE} to a checkout of graphcore/popart.", file=sys.stderr)
         return 2
     rules = tomllib.loads((HERE / "popart_misses.toml").read_text(encoding="utf-8"))
-    outcomes = run_files(Path(checkout) / "tests", options, rules["left_out"])
     before = json.loads(options.json.read_text()) if options.files and options.json.is_file() else {}
-    options.json.write_text(json.dumps({**before, **outcomes}, indent=1))
+    outcomes: dict[str, str] = {}
+    for one in run_files(Path(checkout) / "tests", options, rules["left_out"]):
+        outcomes |= one
+        options.json.write_text(json.dumps({**before, **outcomes}, indent=1))
     failed = {item: outcome for item, outcome in outcomes.items() if outcome not in ("passed", "skipped")}
     unknown = [item for item in failed if find_reason(item, rules["misses"]) is None]
     for item in unknown:
@@ -64,19 +77,19 @@ def main() -> int:
     return 1 if not outcomes or unknown else 0
 
 
-def run_files(tests: Path, options: argparse.Namespace, left_out: dict[str, str]) -> dict[str, str]:
-    """Outcome of each item as "folder/file.py::item"."""
-    found: dict[str, str] = {}
+def run_files(tests: Path, options: argparse.Namespace, left_out: dict[str, str]) -> Iterator[dict[str, str]]:
+    """File by file the outcome of each item as "folder/file.py::item"."""
     with tempfile.TemporaryDirectory(prefix="popart-suite-") as place:
         copied = Path(place) / "tests"
         shutil.copytree(tests, copied, ignore=shutil.ignore_patterns("*.cpp", "popxl"))
+        devices = read_devices(copied / "integration")
         for file in list_files(copied / "integration", options.files, left_out):
-            one = run_file(file, copied, options)
-            found.update(one)
+            device = devices.get(file.relative_to(copied / "integration").as_posix(), CPU)
+            one = run_file(file, copied, options, device)
+            yield one
             counts = Counter(outcome.split(":")[0] for outcome in one.values())
             shown = ", ".join(f"{number} {word}" for word, number in counts.items())
             print(f"{file.relative_to(copied / 'integration')}: {shown}", flush=True)
-    return found
 
 
 def list_files(root: Path, wanted: list[str], left_out: dict[str, str]) -> list[Path]:
@@ -90,34 +103,28 @@ def list_files(root: Path, wanted: list[str], left_out: dict[str, str]) -> list[
     return files
 
 
-def run_file(file: Path, tests: Path, options: argparse.Namespace) -> dict[str, str]:
-    report = tests / "report.xml"
+def run_file(file: Path, tests: Path, options: argparse.Namespace, device: str) -> dict[str, str]:
+    """Outcomes of one file, from a process that is forked off: what all files import is imported once."""
+    report, output = tests / "report.xml", tests / "output.txt"
     report.unlink(missing_ok=True)
     name = file.relative_to(tests / "integration").as_posix()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENIPU_TIER": os.environ.get("OPENIPU_TIER", "instant")}
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [str(HERE), str(tests / "integration"), environment.get("PYTHONPATH", "")]
-    )
     command = [
-        sys.executable, "-m", "pytest", "-p", "popart_shims", "-p", "no:cacheprovider", "-q", "-c", os.devnull,
-        f"--rootdir={tests}", f"--junitxml={report}", "--tb=short", "-W", "ignore", str(file),
+        "-p", "popart_shims", "-p", "no:cacheprovider", "-q", "-c", os.devnull,
+        f"--rootdir={tests}", f"--junitxml={report}", "--tb=short", "-W", "ignore",
+        f"--device-type={device}", str(file),
     ]  # fmt: skip
     if options.expression:
         command += ["-k", options.expression]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=file.parent,
-            env=environment,
-            stdout=None if options.verbose else subprocess.PIPE,
-            stderr=None if options.verbose else subprocess.STDOUT,
-            timeout=options.limit,
-        )
-    except subprocess.TimeoutExpired:
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        _run_tests(file, tests / "integration", command, None if options.verbose else output)
+    code = _wait(child, options.limit)
+    if code is None:
         return {f"{name}::whole file": f"timeout: more than {options.limit} s"}
     if not report.is_file():
-        last = (done.stdout or b"").decode(errors="replace").strip().splitlines()[-1:]
-        return {f"{name}::whole file": f"crash: exit code {done.returncode} {last}"}
+        last = output.read_text(errors="replace").strip().splitlines()[-1:] if output.is_file() else []
+        return {f"{name}::whole file": f"crash: exit code {code} {last}"}
     outcomes: dict[str, str] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
@@ -125,6 +132,38 @@ def run_file(file: Path, tests: Path, options: argparse.Namespace) -> dict[str, 
         kind = "passed" if problem is None else problem.tag
         outcomes[f"{name}::{case.get('name', '')}"] = kind if kind in ("passed", "skipped") else f"{kind}: {message}"
     return outcomes
+
+
+def _run_tests(file: Path, root: Path, command: list[str], output: Path | None) -> NoReturn:
+    """The child's part."""
+    code = 70
+    try:
+        if output is not None:
+            with output.open("wb") as target:
+                os.dup2(target.fileno(), 1)
+                os.dup2(target.fileno(), 2)
+        os.setpgid(0, 0)
+        os.chdir(file.parent)
+        os.environ.setdefault("OPENIPU_TIER", "instant")
+        folders = [str(HERE), str(root)]
+        os.environ["PYTHONPATH"] = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+        sys.path[:0] = ["", *folders]
+        code = int(pytest.main(command))
+    finally:
+        os._exit(code)
+
+
+def _wait(child: int, limit: int) -> int | None:
+    """The exit code of a child; None where it took too long, and was ended with what it started."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 def find_reason(item: str, misses: dict[str, str]) -> str | None:

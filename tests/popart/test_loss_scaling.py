@@ -135,3 +135,25 @@ def test_stages_that_contradict_each_other_are_refused(places, stages, words):
     device = popart.DeviceManager().createIpuModelDevice({"numIPUs": 2})
     with pytest.raises(popart.popart_exception, match=words):
         popart.InferenceSession(builder.getModelProto(), popart.DataFlow(4, [value]), device, userOptions=options)
+
+
+def test_a_written_model_goes_on_with_its_scale_and_its_place_in_the_period(device, tmp_path):
+    builder, data, loss = build()
+    model, seen = builder.getModelProto(), []
+    for number in range(4):  # a new session for each update, as of the last one's file
+        session = popart.TrainingSession(
+            model,
+            popart.DataFlow(1, ["finalLossScale"]),
+            loss,
+            popart.SGD(SCALED),
+            device,
+            userOptions=make_options(updatePeriod=2),
+        )
+        session.prepareDevice()
+        session.weightsFromHost()
+        anchors = session.initAnchorArrays()
+        session.run(popart.PyStepIO({data: GIVEN[:1]}, anchors))
+        seen.append(float(anchors["finalLossScale"]))
+        model = str(tmp_path / f"{number}.onnx")
+        session.modelToHost(model)
+    assert seen == [10, 20, 20, 40]

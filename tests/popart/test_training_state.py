@@ -134,3 +134,12 @@ def test_a_pipeline_without_accumulation_is_late_after_the_first_update(accumula
         # The first stage of micro-batches 0, 1 and 2 has seen no update; the second one has seen all before.
         assert losses[0][0] == losses[1][0]
         assert not np.allclose(losses[0][1:], losses[1][1:])
+
+
+def test_state_is_written_in_the_order_of_its_names(device, tmp_path):
+    builder, data, weight, loss = build()
+    session = start(builder.getModelProto(), loss, device, popart.Adam({"defaultLearningRate": (0.1, True)}))
+    run(session, data, 0)
+    session.modelToHost(str(tmp_path / "model.onnx"))
+    names = list(read(tmp_path / "model.onnx"))
+    assert names == [weight, f"Accl1___{weight}", f"Accl2___{weight}", f"Step___{weight}"]

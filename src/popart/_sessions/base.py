@@ -29,12 +29,14 @@ from popart._prefixes import GRADIENT, UPDATED
 from popart._sessions import files
 from popart._sessions.checks.gradients import check_forward, check_gradients
 from popart._sessions.checks.leftovers import check_recomputation, check_something_left
+from popart._sessions.checks.places import check_formats
 from popart._sessions.dialect import adapt
+from popart._sessions.drawings import draw
 from popart._sessions.grouping import group_replicas
 from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
 from popart._sessions.machine import choose_machine
 from popart._sessions.model import SessionModel, capture, list_inputs, load
-from popart._sessions.placement import check_ipus, check_placement, place_nodes
+from popart._sessions.placement import add_restored, check_ipus, check_placement, place_nodes
 from popart._sessions.saved_state import part_state
 from popart._sessions.stepping import put_scalars, run_step, shape_anchor
 from popart._sessions.streams import Streams
@@ -89,6 +91,8 @@ class Session:
             ipus = max(1, deviceInfo.numIpus // count_replicas(self._options))
             placed = place_nodes(model, self._options, ipus)
             check_placement(placed, self._options, dataFlow, deviceInfo, self._training)
+            if loss and self._options.enablePipelining:
+                placed = add_restored(placed, dataFlow.anchors())
             check_recomputation(placed, self._options)
             check_forward(placed.graph, chosen)
             if loss:
@@ -112,6 +116,7 @@ class Session:
                 replicas=self.replicationFactor,
             )
             self._run_options = self._build_options()
+            draw(placed.graph, self._options)
         self._weights = HostWeights(self._model.module, self._grouping.held)
 
     def _describe_optimizer(self, module: Any) -> Any:
@@ -198,6 +203,7 @@ class Session:
         if self._device.type is DeviceType.Ipu and not self._device.isAttached and not self._device.attach():
             raise popart_exception("Failed to attach to the device: another program holds its IPUs.")
         check_ipus(self._model.onnx, self._options, self._device)
+        check_formats(self._model.onnx.graph, self._model.module.types)
         engine = read_engine(self._options)
         directory = engine.report_directory / self._name if engine.wants_profile else None
         with translate_errors():

@@ -5,7 +5,9 @@ In: session options, an optimizer, a captured model. Out: a `LossScaleControl`, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import torch
 
 from openipu.graph import GradientTracking, LossScaleControl, Program
 from openipu.run import tracks_gradients
@@ -15,6 +17,8 @@ from popart._options import SessionOptions
 from popart.optimizers import Optimizer
 
 FINAL_SCALE = "finalLossScale"  # the loss scale of each update, where it is automatic
+FACTOR = "lossScaleUpdateFactor"  # in saved models: what an automatic loss scale is multiplied by
+COUNTER = "HistogramStatistics_counter"  # and the update of the current period that was the last one
 WORDS = "[AutomaticLossScale transform]"
 _TRACKING = {
     GradientTensorTrackingMethod.AllNonViewChangingGradientTensors: GradientTracking.ALL,
@@ -57,6 +61,22 @@ def read_control(options: SessionOptions, leaves: Sequence[int]) -> LossScaleCon
         tracking=_TRACKING[given.gradientTensorTrackingMethod],
         outputs=tuple(leaves),
     )
+
+
+def begin_state(control: LossScaleControl | None) -> dict[str, torch.Tensor]:
+    """Where an automatic loss scale begins, by the names of saved models."""
+    return {} if control is None else write_position(1.0, 0, control)
+
+
+def write_position(factor: float, updates: int, control: LossScaleControl) -> dict[str, torch.Tensor]:
+    """Where an automatic loss scale stands."""
+    last = (updates - 1) % control.update_period
+    return {FACTOR: torch.tensor(factor), COUNTER: torch.tensor(last, dtype=torch.int32)}
+
+
+def read_position(state: Mapping[str, torch.Tensor]) -> tuple[float, int]:
+    """The factor, and the updates of the current period that are done."""
+    return float(state[FACTOR]), int(state[COUNTER]) + 1
 
 
 def check_tracked(program: Program, control: LossScaleControl | None) -> None:

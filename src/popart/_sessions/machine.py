@@ -25,7 +25,8 @@ def choose_machine(device: DeviceInfo) -> System | None:
         return None
     system = choose_system(None)
     if asked.version and asked.version != system.target.architecture:
-        system = resolve_system(_SYSTEMS[asked.version])
+        found = resolve_system(_SYSTEMS[asked.version])  # with more IPUs than it has, its chips at the usual links
+        system = found if device.numIpus <= found.ipus else replace(system, target=found.target)
     chip = system.target
     tiles = asked.tiles or chip.tiles
     if tiles > chip.tiles:

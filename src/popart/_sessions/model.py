@@ -150,7 +150,7 @@ def _list_results(graph: ForeignGraph) -> set[str]:
 def _read_info(name: str, kind: TensorType) -> TensorInfo:
     shape = kind.fixed_shape
     if shape is None or any(size < 0 for size in shape):
-        sizes = list(kind.shape or ())
+        sizes = [-1 if size is None else size for size in kind.shape or ()]
         unknown = next((size for size in sizes if not isinstance(size, int) or size < 0), "")
         raise popart_exception(
             f"Input tensor '{name}' must be specified in InputShapeInfo, as it has shape "

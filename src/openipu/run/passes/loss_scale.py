@@ -67,6 +67,17 @@ class LossScale:
         """The loss scale of the next update."""
         return self._base * self.factor
 
+    @property
+    def position(self) -> tuple[float, int]:
+        """The factor, and how many updates of the current period are done: to store."""
+        return self.factor, self._updates
+
+    def restore(self, factor: float, updates: int) -> None:
+        """Go on from a position that was stored."""
+        self.factor = min(max(float(factor), 1 / _LARGEST_FACTOR), _LARGEST_FACTOR)
+        self._updates = int(updates) % self._control.update_period
+        self._large = self._small = 0
+
     def begin(self) -> None:
         """Before the first micro-batch of a call."""
         self.used = []

@@ -241,10 +241,7 @@ class _Reader:
         dtype = find_dtype(tensor.elem_type, f"input {proto.name!r}")
         shape: tuple[Dimension, ...] | None = None
         if tensor.HasField("shape"):
-            shape = tuple(
-                int(size.dim_value) if size.HasField("dim_value") else (_text(size.dim_param) or None)
-                for size in tensor.shape.dim
-            )
+            shape = tuple(_read_size(size) for size in tensor.shape.dim)
             known = [size for size in shape if isinstance(size, int)]
             if any(size < 0 for size in known) or math.prod(known) > LARGEST_TENSOR:
                 raise TranslationError(
@@ -252,6 +249,13 @@ class _Reader:
                     "tensor can have."
                 )
         return TensorType(dtype, shape)
+
+
+def _read_size(proto: Any) -> Dimension:
+    """A size; -1 is what some exporters write for one that is not known."""
+    if proto.HasField("dim_value"):
+        return None if proto.dim_value == -1 else int(proto.dim_value)
+    return _text(proto.dim_param) or None
 
 
 def read_place(attributes: Mapping[str, Any]) -> Place:

@@ -86,6 +86,7 @@ fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--progra
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py
 	$(BIN)/python docs/generate_paddle.py
+	$(BIN)/python docs/generate_poplar.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
 	@echo "Open site/index.html."
@@ -118,7 +119,7 @@ conformance-popart-programs: $(READY) ## run PopART's public programs; OPENIPU_T
 	$(BIN)/python tests/conformance/run_popart_examples.py
 
 conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Poplar; OPENIPU_EXAMPLES_CHECKOUT names their checkout
-	$(BIN)/python tests/conformance/run_poplar_cpp.py
+	$(BIN)/python tests/conformance/run_poplar_cpp.py --page
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) $(PADDLE) $(TF) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info

@@ -8,11 +8,13 @@ In: nothing. Out: a report in a directory, and its size, its time to open and it
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +194,12 @@ def _build_memory(ipu: int, count: int, steps_of_an_ipu: int, draw: np.random.Ge
 
 def measure(path: Path) -> dict[str, Any]:
     """Open the page in Chromium: seconds to the first view, and frame times while zooming and panning."""
+    with open_browser() as page:
+        return {"open_seconds": time_opening(page, path), "views": {v: _time_view(page, v) for v in VIEWS}}
+
+
+@contextlib.contextmanager
+def open_browser() -> Iterator[Any]:
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -205,7 +213,7 @@ def measure(path: Path) -> dict[str, Any]:
             options.add_argument(flag)
         page = webdriver.Chrome(service=Service(driver), options=options)
         try:
-            return {"open_seconds": _time_opening(page, path), "views": {v: _time_view(page, v) for v in VIEWS}}
+            yield page
         finally:
             page.quit()
 
@@ -214,7 +222,7 @@ VIEWS = ("summary", "insights", "memory", "liveness", "programs", "trace", "oper
 MOVING = ("memory", "liveness", "trace", "graph")
 
 
-def _time_opening(page: Any, path: Path) -> float:
+def time_opening(page: Any, path: Path) -> float:
     """Median of five: from navigation to the painted summary."""
     found = []
     for _ in range(5):

@@ -50,7 +50,6 @@ VARIABLES = {
     "FLAGS_enable_pir_api": "Paddle's own: [which form programs have](paddle.md#two-forms-of-programs)",
 }
 LACKS = {  # names and abilities of the original that are not here, each with its reason
-    "`yolo_box`": "an op of detection; the only one of the original's 159 rules for ops that is missing",
     "`checkpointoutput`, `popart_optimizer`, `custom_op` as ops": "rules that the original makes and reads itself",
     "control flow (`while`, `conditional_block`, `pd_op.if`, `pd_op.while`)": "not translated; nor by the original",
     "custom ops in C++ for PopART": "register them in Python: `openipu.register_custom_op`",

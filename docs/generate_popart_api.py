@@ -23,7 +23,6 @@ from popart._options import EFFECTS
 PAGE = Path(__file__).parent / "popart_api.md"
 WORDS = {"acts": "acts", "plan": "plan only", "none": "no effect"}
 LACKS = {  # names of the original that are not here, each with its reason
-    "NumericsReport": "compares tensors of two models",
     "OpDefinition": "describes patterns of PopART's own IR; `getSupportedOperationsDefinition` answers with dicts",
     "Session.getIr, _serializeIr": "PopART's own IR: openipu's is in the report and in `getSerializedGraph`",
     "initializePoplarDebugInfo, closePoplarDebugInfo": "write a file for Poplar's tools",

@@ -20,8 +20,9 @@ EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:f
     "lightning.pytorch": "lightning_graphcore._registration.arrival:register",
     "pytorch_lightning": "lightning_graphcore._registration.arrival:register",
     "paddle": "openipu_paddle.arrival:register",
+    "tensorflow": "openipu_tensorflow.tf1:activate",
 }
-SWITCHES = {"paddle": "OPENIPU_PADDLE"}  # extended only where this variable is 1
+SWITCHES = {"paddle": "OPENIPU_PADDLE", "tensorflow": "OPENIPU_TF1"}  # extended only where this variable is 1
 BEFORE = {"paddle": ("FLAGS_enable_pir_api", "0")}  # a variable that must be set before it is loaded
 ALIASES = {  # names that only the original's packages had, and all below them: which module of ours answers
     "tensorflow.python.ipu": "openipu_tensorflow.ipu",
@@ -102,7 +103,8 @@ def _prepare(name: str) -> bool:
 
     if os.environ.get(SWITCHES[name]) != "1":
         return False
-    os.environ.setdefault(*BEFORE[name])
+    if name in BEFORE:
+        os.environ.setdefault(*BEFORE[name])
     return True
 
 

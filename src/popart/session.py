@@ -18,7 +18,7 @@ from popart._enumerations.training import MeanReductionStrategy, ReductionType
 from popart._exceptions import OutOfMemoryException, translate_errors
 from popart._options import SessionOptions
 from popart._patterns import Patterns
-from popart._sessions.forward_only import ForwardOnly, check_handle
+from popart._sessions.forward_only import HANDLE, ForwardOnly, refuse_handle
 from popart._sessions.loss_scaling import (
     FINAL_SCALE,
     begin_state,
@@ -117,18 +117,13 @@ class TrainingSession(ReportingSession, WeightsSession, RandomSession):
         super().prepareDevice(loadEngine)
         self._set_values()
 
-    def run(self, *args: Any, **kwargs: Any) -> None:
-        """Run one training step, `run(stepio)`; or the program that only runs forward, `run(handle, stepio)`."""
-        handle = kwargs.get("programHandle") or next((value for value in args if isinstance(value, str) and value), "")
-        stepio = kwargs.get("stepio") or next((value for value in args if isinstance(value, IStepIO)), None)
-        if not handle or stepio is None:
-            return super().run(*args, **kwargs)
-        check_handle(str(handle), self._options)
+    def _run_program(self, handle: str, stepio: IStepIO) -> None:
+        if handle != HANDLE or not self._options.createImplicitPipeliningFwdOnlyProgram:
+            refuse_handle(handle)
         self._require("run")
         if self._forward is None:
             self._forward = ForwardOnly(self, InferenceSession)
         self._forward.run(stepio)
-        return None
 
     def _set_values(self) -> None:
         with translate_errors():

@@ -203,6 +203,26 @@ class Graph(HostAccess):
                 )
         return found
 
+    def getSortedContiguousRegions(self, tensor: Tensor, regions: Sequence[Interval]) -> list[list[Interval]]:
+        """Intervals of elements in the order of memory: what lies together is one list."""
+        addresses = tensor.flatten().addresses()
+        order = sorted((int(addresses[place]), place) for begin, end in regions for place in range(begin, end))
+        found: list[list[Interval]] = []
+        last = -2
+        for address, place in order:
+            if address != last + 1:
+                found.append([])
+            group = found[-1]
+            if group and group[-1].end == place:
+                group[-1] = Interval(group[-1].begin, place + 1)
+            else:
+                group.append(Interval(place, place + 1))
+            last = address
+        return found
+
+    def reorderToSimplify(self, tensor: Tensor, others: Sequence[Tensor], requireSimple: bool = True) -> None:
+        """Nothing to do: an order that is right is kept."""
+
     # -- vertices --------------------------------------------------------------------------------------------------
 
     def addCodelets(self, source: Any, *options: Any) -> bool:

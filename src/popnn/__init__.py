@@ -23,10 +23,25 @@ from popnn._softmax import logSoftmax, logSoftmaxInPlace
 from popnn._spatial import spatialSoftMax2D
 from popnn.nonlinearity import (
     NonLinearityType,
+    gelu,
+    geluInPlace,
     nonLinearity,
     nonLinearityInPlace,
     nonLinearityInputGradient,
+    relu,
+    reluInPlace,
+    sigmoid,
+    sigmoidInPlace,
+    softmax,
+    softmaxInPlace,
+    softmaxScaled,
+    softmaxScaledInPlace,
+    softmaxStable,
+    softmaxStableInPlace,
+    tanh,
+    tanhInPlace,
 )
+from popnn.pooling import PoolingType
 
 
 def addCodelets(graph: Graph) -> None:
@@ -38,6 +53,7 @@ __all__ = [
     "SUM_SQUARED_LOSS",
     "LossType",
     "NonLinearityType",
+    "PoolingType",
     "addCodelets",
     "argMax",
     "argMin",
@@ -49,6 +65,8 @@ __all__ = [
     "createNormParams",
     "ctc",
     "ctc_infer",
+    "gelu",
+    "geluInPlace",
     "gn",
     "gru",
     "in_",
@@ -62,7 +80,19 @@ __all__ = [
     "nonLinearityInPlace",
     "nonLinearityInputGradient",
     "pooling",
+    "relu",
+    "reluInPlace",
     "rnn",
+    "sigmoid",
+    "sigmoidInPlace",
+    "softmax",
+    "softmaxInPlace",
+    "softmaxScaled",
+    "softmaxScaledInPlace",
+    "softmaxStable",
+    "softmaxStableInPlace",
     "spatialSoftMax2D",
+    "tanh",
+    "tanhInPlace",
     "topK",
 ]

@@ -16,6 +16,7 @@ from poplar import Graph, Tensor, Type
 from poplar._library import Target, call_library
 from poplar._linear import mapTensorLinearly
 from popnn._holders import Holder, fill, read_rest
+from popops import zero
 
 GATES = 4
 
@@ -60,6 +61,10 @@ def createInput(graph: Graph, params: LstmParams, name: str = "", *rest: Any) ->
 def createInitialState(graph: Graph, params: LstmParams, name: str = "", *rest: Any) -> LstmState:
     shape = [params.batchSize, params.hiddenSize]
     return LstmState(_create(graph, params, shape, "lstm/output"), _create(graph, params, shape, "lstm/cell"))
+
+
+def zeroInitialState(graph: Graph, state: LstmState, prog: Target, name: str = "") -> None:
+    zero(graph, [state.output, state.cellState], prog, name)
 
 
 def createWeights(graph: Graph, params: LstmParams, name: str = "", *rest: Any) -> LstmWeights:

@@ -94,3 +94,25 @@ def nonLinearityInputGradient(
         raise poplar_error(f"nonLinearityInputGradient: there is no gradient of {chosen.name}. Use SOFTMAX.")
     function = f"popnn::{chosen.name.lower()}InputGradient"
     return call_library(graph, prog, function, BACKWARD[chosen], [activations, gradient], name=name)[0]
+
+
+Named = Callable[..., Any]
+
+
+def _name(kind: NonLinearityType) -> tuple[Named, Named]:
+    def plain(graph: Graph, tensor: Tensor, prog: Target, name: str = "", *rest: Any) -> Tensor:
+        return nonLinearity(graph, kind, tensor, prog, name)
+
+    def in_place(graph: Graph, tensor: Tensor, prog: Target, name: str = "", *rest: Any) -> None:
+        nonLinearityInPlace(graph, kind, tensor, prog, name)
+
+    return plain, in_place
+
+
+sigmoid, sigmoidInPlace = _name(NonLinearityType.SIGMOID)
+relu, reluInPlace = _name(NonLinearityType.RELU)
+tanh, tanhInPlace = _name(NonLinearityType.TANH)
+gelu, geluInPlace = _name(NonLinearityType.GELU)
+softmax, softmaxInPlace = _name(NonLinearityType.SOFTMAX)
+softmaxStable, softmaxStableInPlace = _name(NonLinearityType.SOFTMAX_STABLE)
+softmaxScaled, softmaxScaledInPlace = _name(NonLinearityType.SOFTMAX_SCALED)

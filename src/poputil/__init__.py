@@ -26,12 +26,14 @@ from poputil._regions import (
     createIpuCopy,
     dimIsSplitOverIPUs,
     dimIsSplitOverTiles,
+    flattenIndex,
     flattenIntervals,
     intervalSequenceNumElements,
     mergeAdjacentRegions,
     splitRegions,
     splitRegionsBetweenWorkers,
     templateVertex,
+    unflattenIndex,
 )
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "dimIsSplitOverTiles",
     "duplicate",
     "expandToMatchRanks",
+    "flattenIndex",
     "flattenIntervals",
     "getTileImbalance",
     "graphfn",
@@ -59,4 +62,5 @@ __all__ = [
     "splitRegions",
     "splitRegionsBetweenWorkers",
     "templateVertex",
+    "unflattenIndex",
 ]

@@ -79,6 +79,22 @@ def intervalSequenceNumElements(intervals: Sequence[Sequence[Interval]]) -> int:
     return sum(interval.end - interval.begin for part in intervals for interval in part)
 
 
+def flattenIndex(shape: Sequence[int], indices: Sequence[int]) -> int:
+    """The place of an element in row-major order."""
+    found = 0
+    for size, index in zip(shape, indices, strict=True):
+        found = found * size + index
+    return found
+
+
+def unflattenIndex(shape: Sequence[int], index: int) -> list[int]:
+    found = []
+    for size in reversed(shape):
+        index, rest = divmod(index, size)
+        found.append(rest)
+    return found[::-1]
+
+
 def balancedPartition(rangeUpperBound: int, splitCount: int) -> list[int]:
     """Sizes of so many parts of a range, which differ by 1 at the most."""
     return [

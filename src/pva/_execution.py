@@ -88,8 +88,9 @@ class TotalCycles(int):
 class Execution:
     """The modelled execution of one call."""
 
-    def __init__(self, profile: Profile, programs: Sequence[Program]) -> None:
+    def __init__(self, profile: Profile, programs: Sequence[Program], run_name: str = "") -> None:
         self._profile, self._programs = profile, programs
+        self._run_name = run_name or profile.name
         self._ends = [
             np.cumsum(np.where(profile.steps.ipu == ipu, profile.steps.cycles, 0.0))
             for ipu in range(len(profile.memory))
@@ -99,7 +100,7 @@ class Execution:
     @property
     def runs(self) -> list[Run]:
         timing = self._profile.timing
-        return [Run(self._profile.name, self.steps, Microseconds(0.0, timing.call_cycles / timing.clock_hz * 1e6))]
+        return [Run(self._run_name, self.steps, Microseconds(0.0, timing.call_cycles / timing.clock_hz * 1e6))]
 
     @property
     def totalCycles(self) -> TotalCycles:

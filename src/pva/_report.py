@@ -166,15 +166,16 @@ class Compilation:
 class Report:
     """One profile."""
 
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
+    def __init__(self, profile: Profile, run_name: str = "") -> None:
+        """`run_name`: what the program called the run, where it called it something."""
+        self._profile, self._run_name = profile, run_name
         self._replicas = int(profile.options.get("replicas", 1))
         self.compilation = Compilation(self)
         self.instrumentationSettings = InstrumentationSettings()
 
     @cached_property
     def execution(self) -> Execution:
-        return Execution(self._profile, self._programs.of_step)
+        return Execution(self._profile, self._programs.of_step, self._run_name)
 
     @property
     def poplarVersion(self) -> Version:

@@ -2,9 +2,10 @@
 
 In: a checkout of graphcore/examples or of graphcore/tutorials (a branch before its files were moved), which is not
 changed: each program is copied to a folder of its own and built by its own Makefile. Out: a line for each run, and exit
-code 1 if one of them fails. Expectations are those of the programs' own tests. Nothing of them is kept here.
+code 1 if one of them fails; with --page also the counts in docs/conformance.md. Expectations are those of the programs'
+own tests. Nothing of them is kept here.
 
-    python tests/conformance/run_poplar_cpp.py --checkout ../examples [-k tut6] [--keep folder]
+    python tests/conformance/run_poplar_cpp.py --checkout ../examples [-k tut6] [--keep folder] [--page]
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
+START, END = "<!-- poplar: made by tests/conformance/run_poplar_cpp.py -->", "<!-- end of poplar -->"
 CHECKOUT_VARIABLE = "OPENIPU_EXAMPLES_CHECKOUT"
 MINUTES = 10
 _MATRIX = ("Multiplying matrix of size 10000x1000 by vector of size 1000", "Multiplication result OK")
@@ -291,12 +294,38 @@ def try_run(run: Run, root: Path, folder: Path, environment: Mapping[str, str]) 
     return f"not in the output: {missing}" if missing else ""
 
 
+def write_section(problems: Mapping[str, str]) -> str:
+    """A row for each program and what of it ran; a reason where one fails."""
+    programs: dict[str, list[str]] = {}
+    for run in RUNS:
+        programs.setdefault(run.folder, []).append(run.name)
+    passed = sum(not problem for problem in problems.values())
+    lines = [f"**{passed} of {len(problems)} runs of {len(programs)} programs pass.**", ""]
+    lines += ["| Program | Runs | Fails |", "|---|---|---|"]
+    for folder, names in programs.items():
+        failing = "; ".join(f"{name}: {problems[name].splitlines()[0]}" for name in names if problems[name])
+        lines.append(f"| `{folder}` | {'; '.join(names)} | {failing or 'nothing'} |")
+    return "\n".join(lines)
+
+
+def write_page(text: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(START)
+    _, found, after = rest.partition(END)
+    if not found:
+        sys.exit(f"The page has no {START} … {END}.")
+    PAGE.write_text(f"{before}{START}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--checkout", type=Path, default=os.environ.get(CHECKOUT_VARIABLE))
     parser.add_argument("-k", dest="only", default="", help="only runs whose names contain this")
     parser.add_argument("--keep", type=Path, help="a folder for builds and outputs, which stays")
+    parser.add_argument("--page", action="store_true", help="write the counts into docs/conformance.md")
     options = parser.parse_args()
+    if options.page and options.only:
+        parser.error("--page needs all runs: leave -k out")
     if options.checkout is None:
         parser.error(f"name a checkout of graphcore/examples by --checkout or {CHECKOUT_VARIABLE}")
     root = find_root(options.checkout.resolve())
@@ -304,14 +333,16 @@ def main() -> int:
     folder = options.keep or Path(tempfile.mkdtemp(prefix="openipu-poplar-cpp-"))
     folder.mkdir(parents=True, exist_ok=True)
     chosen = [run for run in RUNS if options.only in run.name]
-    failed = 0
+    problems: dict[str, str] = {}
     for run in chosen:
         started = time.perf_counter()
-        problem = try_run(run, root, folder, environment)
-        failed += bool(problem)
+        problem = problems[run.name] = try_run(run, root, folder, environment)
         state, seconds = "FAILED" if problem else "passed", time.perf_counter() - started
         print(f"{state:7} {run.name:28} {seconds:6.1f} s  {problem}", flush=True)
+    failed = sum(map(bool, problems.values()))
     print(f"{len(chosen) - failed} of {len(chosen)} passed")
+    if options.page:
+        write_page(write_section(problems))
     if options.keep is None:
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if failed else 0

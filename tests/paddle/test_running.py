@@ -166,3 +166,26 @@ def test_clipping_by_value_is_refused_by_name():
 def test_a_program_without_optimizer_cannot_train():
     with pytest.raises(TranslationError, match="minimize"):
         run_steps(linear, linear_feeds(1, 2), strategy=make_strategy(training=True), on_ipu=True)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"clip_bbox": False, "scale_x_y": 1.2}, {"iou_aware": True, "iou_aware_factor": 0.4}, {"conf_thresh": 0.6}],
+)
+def test_boxes_of_a_detector_are_those_of_paddle(more):
+    def detect():
+        channels = 2 * (5 + 3 + int(more.get("iou_aware", False)))
+        x, size = static.data("x", [2, channels, 4, 3], "float32"), static.data("size", [2, 2], "int32")
+        settings = {"anchors": [10, 13, 16, 30], "class_num": 3, "conf_thresh": 0.4, "downsample_ratio": 8, **more}
+        boxes, scores = paddle.vision.ops.yolo_box(x, size, **settings)
+        return paddle.concat([boxes, scores], -1)
+
+    channels = 2 * (5 + 3 + int(more.get("iou_aware", False)))
+    draw = np.random.RandomState(2)
+    feeds = [
+        {"x": draw.randn(2, channels, 4, 3).astype("float32"), "size": np.array([[32, 24], [40, 17]], dtype="int32")}
+    ]
+    (wanted,), _ = run_steps(detect, feeds)
+    (found,), _ = run_steps(detect, feeds, on_ipu=True)
+    assert (wanted[..., 4:] == 0).any()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

@@ -69,6 +69,12 @@ def test_programs_that_a_session_does_not_have_are_refused():
     for handle in (HANDLE, "other"):
         with pytest.raises(popart.popart_exception, match=f"There is no program '{handle}'"):
             session.run(handle, step)
+    session.run(step, "a name for messages")  # is no program
+    assert session.getReport().execution.runs[0].name == "a name for messages"
+    session.run(step)
+    assert session.getReport().execution.runs[0].name == "training"
+    with pytest.raises(TypeError, match="run takes a PyStepIO"):
+        session.run(3)
 
 
 def test_restored_activations_of_a_pipeline_are_the_activations():

@@ -143,3 +143,48 @@ def test_state_is_written_in_the_order_of_its_names(device, tmp_path):
     session.modelToHost(str(tmp_path / "model.onnx"))
     names = list(read(tmp_path / "model.onnx"))
     assert names == [weight, f"Accl1___{weight}", f"Accl2___{weight}", f"Step___{weight}"]
+
+
+def write_weight(path, values):
+    builder = popart.Builder()
+    builder.addInitializedInputTensor(np.array(values, np.float32), "w")
+    builder.addInitializedInputTensor(np.array([3], np.int32), "n")
+    builder.saveModelProto(str(path))
+    return str(path)
+
+
+def test_a_numerics_report_compares_what_two_trainings_changed(tmp_path):
+    begin = write_weight(tmp_path / "begin.onnx", [1, 2])
+    first = write_weight(tmp_path / "first.onnx", [1, 5])  # changes by (0, 3)
+    second = write_weight(tmp_path / "second.onnx", [5, 5])  # changes by (4, 3)
+    report = popart.NumericsReport(begin, first, begin, second)
+    assert report.getRelativeErrors() == pytest.approx({"w": 4**2 / (3 * 5 + 1e-8)})
+    assert "|dA| = 3, |dB| = 5" in report.report("w")
+    assert report.fullReport().startswith("\nw:\n|dA - dB|^2")
+    with pytest.raises(popart.popart_exception, match="No report available for n"):
+        report.report("n")
+    with pytest.raises(popart.popart_exception, match="is not a regular file"):
+        popart.NumericsReport(begin, first, begin, str(tmp_path / "none.onnx"))
+    wider = write_weight(tmp_path / "wider.onnx", [1, 2, 3])
+    with pytest.raises(popart.popart_exception, match="do not have the same initializers"):
+        popart.NumericsReport(begin, first, begin, wider)
+    (tmp_path / "broken.onnx").write_bytes(b"no model at all")
+    with pytest.raises(popart.popart_exception, match="is no ONNX model"):
+        popart.NumericsReport(begin, first, begin, str(tmp_path / "broken.onnx"))
+
+
+def test_half_weights_as_popart_wrote_them_are_read_two_from_one_number(device):
+    values = np.array([1.5, -2.25, 3.0], np.float16)
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT16", [3]))
+    w = builder.addInitializedInputTensor(values, "w")
+    y = builder.aiOnnx.add([x, w])
+    model = onnx.load_from_string(builder.getModelProto())
+    (entry,) = [one for one in model.graph.initializer if one.name == w]
+    entry.ClearField("int32_data")
+    entry.int32_data.extend(np.append(values, np.float16(0)).view(np.int32).tolist())
+    session = popart.InferenceSession(model.SerializeToString(), popart.DataFlow(1, [y]), device)
+    session.prepareDevice()
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO({x: np.zeros(3, np.float16)}, anchors))
+    np.testing.assert_array_equal(anchors[y], values)

@@ -40,6 +40,24 @@ CASES = {
         ("200", "30", "ipu1"),
         ["Best split chosen", "Multiplication result OK", "Total cycles"],
     ),
+    "prefetch": (
+        (),
+        [
+            "prefetch",
+            r"complete \(value: 9\)",
+            r"Set input callback\nRunning\n(?:prefetch|fetch) \(value: 3\)[\s\S]*Result: \[4\.0, 4\.0",
+            r"Result: \[10\.0(?:, 10\.0){7}\]\n$",
+        ],
+    ),
+    "advanced_example": ((), ["Using IPU model", r"Results match\."]),
+    "three_mappings": (
+        (),
+        [
+            r"one tile +0 +0 +198,528 +198,528 .*would not fit",  # 384 / 6 workers x 6 x (5 + 512)
+            r"neighbours +126 +3,072 +3,102 +6,300 ",  # 6 rows x 2,048 B / 4 B a cycle; 6 x 517
+            r"at home +0 +0 +3,102 +3,102 ",
+        ],
+    ),
     "heat_equation": (("20",), [r"Largest difference from numpy: 0\.0"]),
     "game_of_life": (("10",), ["as numpy says"]),
 }
@@ -63,6 +81,13 @@ def test_the_profiling_example_writes_a_profile_that_pva_reads(run_example, tmp_
 
 def test_the_first_example_takes_an_ipu_of_the_pod(run_example):
     assert "Attached to IPU 0" in run_example("tut1_variables", "--pod")
+
+
+def test_the_advanced_example_runs_from_a_file_and_on_an_ipu_of_the_pod(run_example, tmp_path):
+    saved = str(tmp_path / "executable")
+    assert "Results match." in run_example("advanced_example", "--save", saved)
+    assert "Results match." in run_example("advanced_example", "--load", saved)
+    assert re.search(r"Using IPU \d+ of the pod\nResults match\.", run_example("advanced_example", "--pod"))
 
 
 def test_every_example_is_tried():

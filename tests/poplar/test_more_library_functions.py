@@ -257,3 +257,41 @@ def test_padding_needs_what_it_pads_with(bench):
         popops.pad(x, [4], [0], 1.0)
     with pytest.raises(poplar.poplar_error, match="do not fit the 1 dimensions"):
         popops.pad(bench.graph, x, [4, 1], [0, 0], 1.0)
+
+
+@pytest.mark.parametrize(("begin", "limit", "step", "expected"), [(2, 8, 3, [2, 5]), (5, 1, -2, [5, 3]), (3, 3, 1, [])])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_loop_counts_up_to_a_limit_that_may_be_a_tensor(bench, begin, limit, step, expected, known):
+    graph = bench.graph
+    total, counter = bench.give(np.array([0], np.int32)), bench.give(np.array([0], np.int32))
+    times = bench.give(np.array([0], np.int32))
+    body = Sequence()
+    popops.addInPlace(graph, total, counter, body)
+    popops.addInPlace(graph, times, 1, body)
+    bound = limit if known else bench.give(np.array([limit], np.int32))
+    bench.prog.add(popops.countedForLoop(graph, counter, begin, bound, step, body))
+    found = bench.read(total, times)
+    assert [one.item() for one in found] == [sum(expected), len(expected)]
+
+
+def test_regions_come_in_the_order_of_memory(bench):
+    t = bench.graph.addVariable(FLOAT, [2, 4], "t")
+    turned = t.reverse(0).flatten()  # elements 4 to 7, then 0 to 3
+    found = bench.graph.getSortedContiguousRegions(turned, [poplar.Interval(0, 8)])
+    assert found == [[(4, 8), (0, 4)]]
+    assert bench.graph.getSortedContiguousRegions(turned, [poplar.Interval(0, 2), poplar.Interval(5, 6)]) == [
+        [(5, 6)],
+        [(0, 2)],
+    ]
+
+
+def test_non_linearities_have_names_and_places_have_numbers(bench):
+    x = bench.give(np.array([-1.0, 2.0], np.float32))
+    positive, copied = popnn.relu(bench.graph, x, bench.prog), popnn.sigmoid(bench.graph, x, bench.prog)
+    popnn.tanhInPlace(bench.graph, x, bench.prog)
+    found = bench.read(positive, copied, x)
+    np.testing.assert_allclose(found[0], [0, 2])
+    np.testing.assert_allclose(found[1], 1 / (1 + np.exp([1.0, -2.0])), rtol=1e-6)
+    np.testing.assert_allclose(found[2], np.tanh([-1.0, 2.0]), rtol=1e-6)
+    assert poputil.flattenIndex([2, 3, 4], [1, 2, 3]) == 23
+    assert poputil.unflattenIndex([2, 3, 4], 23) == [1, 2, 3]

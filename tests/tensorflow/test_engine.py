@@ -232,6 +232,23 @@ def test_carried_values_go_from_one_micro_batch_to_the_next():
     assert_allclose(last, expected)
 
 
+def test_a_source_is_asked_while_the_run_goes_on():
+    class Numbers:
+        def __init__(self):
+            self.asked = []
+
+        def take(self, first, count):
+            self.asked.append((first, count))
+            return [np.arange(2 * first, 2 * (first + count), dtype=np.float32)]
+
+    graph = trace(lambda x: tf.reduce_sum(x), np.zeros(2, np.float32))
+    options = RunOptions(device_iterations=3, folding=False)
+    step = compile_step(graph, inputs=graph.inputs[:1], outputs=graph.outputs, options=options)
+    source = Numbers()
+    assert_allclose(step.run(source)[0], [1, 5, 9])
+    assert source.asked == [(0, 1), (1, 1), (2, 1)]
+
+
 def test_scalars_of_each_micro_batch_are_told_apart():
     graph = trace(lambda x: x * 2, np.float32(0))
     step = compile_step(graph, inputs=graph.inputs[:1], outputs=graph.outputs, options=RunOptions(device_iterations=3))

@@ -2,6 +2,7 @@
 
 from openipu.run.batching import split_micro_batch
 from openipu.run.executable import Executable, MicroBatchTimes, RunResult
+from openipu.run.feeds import Source
 from openipu.run.memory.written_buffers import list_parting_statistics
 from openipu.run.passes.loss_scale import tracks_gradients
 from openipu.run.passes.simplify import PASSES
@@ -12,6 +13,7 @@ __all__ = [
     "Executable",
     "MicroBatchTimes",
     "RunResult",
+    "Source",
     "list_parting_statistics",
     "list_tensors",
     "split_micro_batch",

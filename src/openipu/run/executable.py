@@ -7,7 +7,7 @@ Out: a `RunResult` for each call. The device's memory is the executable's own: t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter as clock
@@ -18,10 +18,10 @@ import torch
 from openipu.errors import InputError, OptionError
 from openipu.graph import InputKind, OutputKind, Program, RunOptions, Tier
 from openipu.graph.collection import pause_collection
-from openipu.run.batching import split_call
 from openipu.run.engines.engine import Engine
 from openipu.run.engines.micro import MicroFunction
 from openipu.run.engines.tiers import Tiers
+from openipu.run.feeds import CallFeed, Feed, Source, StreamFeed
 from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.memory.host_memory import keep_pages
 from openipu.run.memory.lanes import Lane, Lanes
@@ -131,6 +131,16 @@ class Executable:
             lane.memory.load_buffers(buffers)
         self._has_news = True
 
+    def load_parameters(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        """Copy some parameters from the host to every replica. All others stay, and so do buffers."""
+        for lane in self._lanes.lanes:
+            lane.memory.load_parameters(parameters)
+        self._has_news = True
+
+    def copy_weights(self, names: Collection[str]) -> dict[str, torch.Tensor]:
+        """Copies of some parameters, and of some buffers of replica 0, by name."""
+        return self._lanes.first.memory.copy_weights(names)
+
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""
         scaled = values if self.loss_scale is None else self.loss_scale.scale(values)
@@ -165,9 +175,18 @@ class Executable:
                 f"{self.program.name} was compiled for at least {needed} inputs and got {len(leaves)}: "
                 "pass the same structure of arguments as at compilation."
             )
-        if self._repeatable is not None:
-            leaves = self._repeatable.align(leaves)
-        inputs = {entry.index: split_call(leaves[entry.index], entry, options) for entry in entries}
+        return self._start(CallFeed(self._align(leaves), entries, options))
+
+    def stream(self, source: Source) -> RunResult:
+        """Run one call on micro-batches that arrive one after the other."""
+        self._lanes.first.memory.check_ready()
+        return self._start(StreamFeed(source, self._entries, self._needed, self.program.name, self._align))
+
+    def _align(self, leaves: Sequence[Any]) -> Sequence[Any]:
+        return leaves if self._repeatable is None else self._repeatable.align(leaves)
+
+    def _start(self, feed: Feed) -> RunResult:
+        options = self.options
         engine = self._tiers.start()
         if options.training and options.instances > 1:
             with span(WAIT, "other instances"):
@@ -180,14 +199,14 @@ class Executable:
             seeds = self._draw_seeds(options) if seeded else None
             update_seeds = self._draw_update_seeds(updates)
             with self._stream.use() if function.random else nullcontext():
-                result = self._run(engine, inputs, seeds, update_seeds)
+                result = self._run(engine, feed, seeds, update_seeds)
         self._tiers.note_run(clock() - started)
         return result
 
     def _run(
         self,
         engine: Engine,
-        inputs: Mapping[int, Sequence[torch.Tensor]],
+        feed: Feed,
         seeds: torch.Tensor | None,
         update_seeds: Sequence[int],
     ) -> RunResult:
@@ -210,6 +229,7 @@ class Executable:
                 engine.begin()
             asked = clock()
             function = engine.function_of(replica)
+            inputs = feed.take(position, fold)
             arguments = self._list_arguments(function, inputs, position, replica, fold, seeds, histories)
             ready = clock()
             values = function.call(*arguments)
@@ -316,7 +336,7 @@ class Executable:
     def _list_arguments(
         self,
         function: MicroFunction,
-        inputs: Mapping[int, Sequence[torch.Tensor]],
+        inputs: Mapping[int, torch.Tensor],
         position: int,
         replica: int,
         fold: int,
@@ -327,8 +347,7 @@ class Executable:
         arguments = []
         for entry in function.arguments:
             if entry.kind is InputKind.INPUT:
-                parts = inputs[entry.index]
-                arguments.append(parts[position] if fold == 1 else _join_inputs(parts[position : position + fold]))
+                arguments.append(inputs[entry.index])
             elif entry.kind is InputKind.SEED:
                 assert seeds is not None
                 arguments.append(seeds[position] if fold == 1 else seeds[position : position + fold])
@@ -380,12 +399,3 @@ class _Results:
 def _join_parts(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     # A 0-dim input is the same for all micro-batches: the last one has the last word.
     return parts[-1] if parts[0].dim() == 0 else combine_micro_batches(parts)
-
-
-def _join_inputs(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Neighbouring micro-batches of a call as one tensor. They are slices of it, so this is a view."""
-    first = parts[0]
-    if first.dim() == 0:
-        return first
-    size = (first.shape[0] * len(parts), *first.shape[1:])
-    return first.as_strided(size, first.stride(), first.storage_offset())

@@ -3,7 +3,8 @@ runs once for an update.
 
 In: a graph over values, its results, the new values of its variables, and which tensors are the gradients of which
 variables. Out: a `Split`; or, where the update needs more of a micro-batch than its gradients, an `Entangled` that says
-what. What depends neither on the data nor on gradients, such as a count of steps, belongs to the update.
+what. What depends neither on the data nor on gradients, such as a count of steps, belongs to the update, unless a
+micro-batch reads it, such as a metric's count of batches.
 """
 
 from __future__ import annotations
@@ -73,9 +74,16 @@ def split_step(
         if name in gradients or value in by_gradient or value not in by_data
     }
     early = {name: value for name, value in written.items() if name not in late}
-    ends = [*results, *gradients.values(), *early.values()]
-    micro_nodes = take_needed(graph, ends)
-    micro_read = list_read(micro_nodes, ends, variables)
+    while True:
+        ends = [*results, *gradients.values(), *early.values()]
+        micro_nodes = take_needed(graph, ends)
+        micro_read = list_read(micro_nodes, ends, variables)
+        counted = [
+            name for name in micro_read if name in late and name not in gradients and late[name] not in by_gradient
+        ]
+        if not counted:
+            break
+        early.update((name, late.pop(name)) for name in counted)
     update_nodes = take_needed(graph, late.values(), gradients.values())
     update_read = list_read(update_nodes, late.values(), variables)
     for node in update_nodes:  # back to the gradients, and to nothing else of a micro-batch

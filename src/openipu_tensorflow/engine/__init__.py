@@ -10,6 +10,6 @@ Results come from openipu's engine. Accumulation, replicas and iterations are `R
 
 from openipu_tensorflow.engine.door import compile_step
 from openipu_tensorflow.engine.marks import mark_gradients, marking_optimizers
-from openipu_tensorflow.engine.step import Step, StepVariable
+from openipu_tensorflow.engine.step import Source, Step, StepVariable
 
-__all__ = ["Step", "StepVariable", "compile_step", "mark_gradients", "marking_optimizers"]
+__all__ = ["Source", "Step", "StepVariable", "compile_step", "mark_gradients", "marking_optimizers"]

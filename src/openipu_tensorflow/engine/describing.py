@@ -17,7 +17,7 @@ from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.tensorflow.steps import StepGraph
 from openipu_tensorflow.engine.marks import identify
 from openipu_tensorflow.graphs.formats import find_format, to_torch
-from openipu_tensorflow.graphs.reading import list_variables, read_graph
+from openipu_tensorflow.graphs.reading import find_type, list_variables, read_graph
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,6 +34,7 @@ def describe_step(
     outputs: Sequence[Any],
     targets: Sequence[Any] = (),
     carried: Sequence[tuple[Any, Any]] = (),
+    fixed: Sequence[Any] = (),
     gradients: Mapping[str, Any] | None = None,
     batches: int = 1,
     name: str = "graph",
@@ -41,8 +42,11 @@ def describe_step(
     """Read what makes the outputs, and what the targets do. `batches`: micro-batches in a run."""
     entries = [entry for entry, _ in carried]
     wanted = [*outputs, *(left for _, left in carried)]
-    read = read_graph(graph, inputs=[*inputs, *entries], outputs=wanted, targets=targets, name=name)
+    read = read_graph(graph, inputs=[*inputs, *entries, *fixed], outputs=wanted, targets=targets, name=name)
     sources = _Sources(graph, read.sources)
+    for tensor in fixed:
+        sources.variables[tensor.name] = find_type(tensor)
+        sources.dtypes[tensor.name] = tensor.dtype
     foreign = dataclasses.replace(read.graph, outputs=tuple(tensor.name for tensor in outputs))
     if batches > 1:
         foreign = _lengthen_scalars(foreign, [tensor.name for tensor in inputs])

@@ -28,6 +28,7 @@ def compile_step(
     outputs: Sequence[Any] = (),
     targets: Sequence[Any] = (),
     carried: Sequence[tuple[Any, Any]] = (),
+    fixed: Sequence[Any] = (),
     gradients: Mapping[str, Any] | None = None,
     options: RunOptions = RunOptions(),  # noqa: B008 (frozen)
     name: str = "",
@@ -45,6 +46,7 @@ def compile_step(
     targets: ops that run for their effect, such as a train op.
     carried: pairs (an input, what it is in the next micro-batch): their first values are given to `run`, the last ones
         come back from it.
+    fixed: tensors with one value for all micro-batches, which `Step.load` gets by their names, like variables.
     gradients: name of a variable -> the tensor that is its gradient, where neither marks (`mark_gradients`) nor an
         update of TensorFlow 1 says so. A step with gradients is cut there into what runs for each micro-batch and what
         runs once for an update, as far as nothing else connects the two (`Step.entangled`).
@@ -59,6 +61,7 @@ def compile_step(
         outputs=outputs,
         targets=targets,
         carried=carried,
+        fixed=fixed,
         gradients=gradients,
         batches=options.micro_batches,
         name=title,

@@ -6,9 +6,9 @@ variables live on the device; `read` copies what has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import torch
@@ -40,6 +40,22 @@ class Port:
     name: str
     dtype: Any
     shape: tuple[int, ...]
+
+
+class Source(Protocol):
+    """A stream of inputs: arrays of `count` micro-batches, from number `first` of the run on, behind one another."""
+
+    def take(self, first: int, count: int) -> Sequence[Any]: ...
+
+
+class _ArraySource:
+    """A source of arrays as one of tensors."""
+
+    def __init__(self, source: Source, convert: Callable[[Sequence[Any]], list[torch.Tensor]]) -> None:
+        self._source, self._convert = source, convert
+
+    def take(self, first: int, count: int) -> Sequence[torch.Tensor]:
+        return self._convert(self._source.take(first, count))
 
 
 class Step:
@@ -89,15 +105,17 @@ class Step:
             executable.load_state({key: held[name] for name, key in captured.states.items()})
         self._loaded = True
 
-    def run(self, feeds: Sequence[Any], carried: Sequence[Any] = ()) -> list[Any]:
+    def run(self, feeds: Sequence[Any] | Source, carried: Sequence[Any] = ()) -> list[Any]:
         """Results of one run: of an output, all its micro-batches on a new first dimension if there is more than one;
-        then the last values of what is carried. `feeds` hold the micro-batches of each input behind one another."""
+        then the last values of what is carried. `feeds` hold the micro-batches of each input behind one another; or
+        they are a source, which is asked for those of a few micro-batches at a time."""
         if not self._loaded:
             self.load({})
-        if len(feeds) != len(self._inputs) or len(carried) != len(self._carried):
+        given = len(feeds) if isinstance(feeds, Sequence) else len(self._inputs)
+        if given != len(self._inputs) or len(carried) != len(self._carried):
             raise InputError(
                 f"{self.name} takes {len(self._inputs)} inputs and {len(self._carried)} carried values, and got "
-                f"{len(feeds)} and {len(carried)}."
+                f"{given} and {len(carried)}."
             )
         executable = self.compiled.executable
         if carried:
@@ -107,8 +125,10 @@ class Step:
                     for port, value in zip(self._carried, carried, strict=True)
                 }
             )
-        leaves = [self._feed(port, value) for port, value in zip(self._inputs, feeds, strict=True)]
-        found = executable.run(leaves).outputs
+        if isinstance(feeds, Sequence):
+            found = executable.run(self._feed_all(feeds)).outputs
+        else:
+            found = executable.stream(_ArraySource(feeds, self._feed_all)).outputs
         results = [self._shape(port, value) for port, value in zip(self._outputs, found, strict=True)]
         if carried:
             values = self._read_weights()
@@ -144,6 +164,9 @@ class Step:
                 f"{tuple(found.shape)}."
             )
         return found
+
+    def _feed_all(self, values: Sequence[Any]) -> list[torch.Tensor]:
+        return [self._feed(port, value) for port, value in zip(self._inputs, values, strict=True)]
 
     def _feed(self, port: Port, value: Any) -> torch.Tensor:
         found = value if isinstance(value, torch.Tensor) else to_torch(value)

@@ -1,11 +1,13 @@
 """What `from tensorflow.python import ipu` shows."""
 
+from openipu_tensorflow import keras
 from openipu_tensorflow.ipu import (
     config,
     gradient_accumulation,
     ipu_compiler,
     ipu_infeed_queue,
     ipu_outfeed_queue,
+    ipu_strategy,
     loops,
     ops,
     optimizers,
@@ -60,6 +62,8 @@ __all__ = [
     "ipu_infeed_queue",
     "ipu_optimizer",
     "ipu_outfeed_queue",
+    "ipu_strategy",
+    "keras",
     "loops",
     "map_gradient_optimizer",
     "math_ops",

@@ -32,13 +32,14 @@ from popart._sessions.checks.leftovers import check_recomputation, check_somethi
 from popart._sessions.checks.places import check_formats
 from popart._sessions.dialect import adapt
 from popart._sessions.drawings import draw
+from popart._sessions.forward_only import refuse_handle
 from popart._sessions.grouping import group_replicas
 from popart._sessions.loss_scaling import check_scaling, list_tracked, read_control
 from popart._sessions.machine import choose_machine
 from popart._sessions.model import SessionModel, capture, list_inputs, load
 from popart._sessions.placement import add_restored, check_ipus, check_placement, place_nodes
 from popart._sessions.saved_state import part_state
-from popart._sessions.stepping import put_scalars, run_step, shape_anchor
+from popart._sessions.stepping import put_scalars, read_call, run_step, shape_anchor
 from popart._sessions.streams import Streams
 from popart._sessions.translation import MODES, build_run_options, count_replicas, read_engine
 from popart._sessions.weights import HostWeights
@@ -77,6 +78,7 @@ class Session:
         self._from_file = False  # the program was compiled by another session
         self._has_run = False
         self._streams = Streams()
+        self._run_name = ""  # of the last run, for reports
         chosen = patterns or Patterns()
         chosen._check()
         check_training(self._options, self._training)
@@ -282,11 +284,11 @@ class Session:
         return self._compiled
 
     def run(self, *args: Any, **kwargs: Any) -> None:
-        """Run one step: `run(stepio)`, or `run(programHandle, stepio)`."""
-        given = [value for value in args if not isinstance(value, str)]
-        stepio = kwargs.pop("stepio", None) or next((value for value in given if isinstance(value, IStepIO)), None)
-        if stepio is None:
-            raise TypeError("run needs a PyStepIO or a PyStepIOCallback.")
+        """Run one step: `run(stepio, debugName)`, or another program, `run(programHandle, stepio, debugName)`."""
+        handle, stepio, self._run_name = read_call(args, kwargs)
+        if handle:
+            self._run_program(handle, stepio)
+            return
         compiled = self._require("run")
         if not self._engine_loaded:
             self.loadEngineAndConnectStreams()
@@ -319,6 +321,10 @@ class Session:
             )
             put_scalars(self._list_scalars(), compiled.executable, self._flow, stepio, self.getInfo)
         self._has_run = True
+
+    def _run_program(self, handle: str, stepio: IStepIO) -> None:
+        """A program beside the usual one."""
+        refuse_handle(handle)
 
     def _list_scalars(self) -> Mapping[str, float]:
         return {}

@@ -8,7 +8,7 @@ training makes (gradients, updated weights, optimizer state) are left as they we
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from popart._dataflow import DataFlow
 from popart._enumerations.tensors import AnchorReturnTypeId
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 HANDLE = "implicitPipeliningFwdOnly"
 
 
-def check_handle(handle: str, options: SessionOptions) -> None:
-    """Refuse programs that a session does not have."""
-    if handle != HANDLE or not options.createImplicitPipeliningFwdOnlyProgram:
-        raise popart_exception(
-            f"There is no program {handle!r}. A training session has {HANDLE!r} beside its own, where "
-            "SessionOptions.createImplicitPipeliningFwdOnlyProgram is set."
-        )
+def refuse_handle(handle: str) -> NoReturn:
+    """For a program that a session does not have."""
+    raise popart_exception(
+        f"There is no program {handle!r}. A training session has {HANDLE!r} beside its own, where "
+        "SessionOptions.createImplicitPipeliningFwdOnlyProgram is set."
+    )
 
 
 class ForwardOnly:

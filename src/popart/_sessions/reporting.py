@@ -41,7 +41,7 @@ class ReportingSession(Session):
 
     def getReport(self) -> Any:
         """The plan as `pva.Report`."""
-        return reports.open_report(self._require_report())
+        return reports.open_report(self._require_report(), self._run_name)
 
     def getSummaryReport(self, resetProfile: bool = True) -> str:
         """The plan in words."""

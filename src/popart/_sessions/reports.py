@@ -28,11 +28,11 @@ def require_report(compiled: Compiled | None, device: DeviceInfo, engine: Engine
     return compiled
 
 
-def open_report(compiled: Compiled) -> Any:
-    """The profile as `pva.Report`."""
+def open_report(compiled: Compiled, run_name: str = "") -> Any:
+    """The profile as `pva.Report`. `run_name`: what the program called its last run."""
     from pva._report import Report
 
-    return Report(build_profile(compiled.plan))
+    return Report(build_profile(compiled.plan), run_name)
 
 
 def summarise(compiled: Compiled) -> str:

@@ -25,6 +25,17 @@ from popart.tensorinfo import TensorInfo
 Array = np.ndarray[Any, Any]
 
 
+def read_call(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, IStepIO, str]:
+    """The program, the data and the name of `run(stepio, debugName)` or `run(programHandle, stepio, debugName)`."""
+    names = ["programHandle", "stepio", "debugName"]
+    given = dict(zip(names if args and isinstance(args[0], str) else names[1:], args, strict=False))
+    given |= kwargs
+    stepio = given.get("stepio")
+    if not isinstance(stepio, IStepIO) or set(given) > set(names):
+        raise TypeError("run takes a PyStepIO or a PyStepIOCallback, perhaps after a program's name: run(stepio).")
+    return str(given.get("programHandle", "")), stepio, str(given.get("debugName", ""))
+
+
 def shape_anchor(flow: DataFlow, name: str, options: RunOptions, info: TensorInfo) -> list[int]:
     """The shape of what comes back of an anchor in one step."""
     front = [options.replicas]

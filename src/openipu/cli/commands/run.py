@@ -82,6 +82,11 @@ def add_parser(
     parser.add_argument(
         "--deterministic", action="store_true", help="the same bits in every run of a seed, at the speed of one tier"
     )
+    parser.add_argument(
+        "--tf1",
+        action="store_true",
+        help="for a script of TensorFlow 1: graphs by default, and the names of then",
+    )
     parser.add_argument("--quiet", action="store_true", help="print no summary")
     parser.add_argument("--check", action="store_true", help="list the SDK names in use, and which are there")
     parser.add_argument("--json", action="store_true", help="with --check: the list as JSON on standard output")
@@ -126,6 +131,8 @@ def execute(arguments: argparse.Namespace) -> int:
         _check_script(script[0])
 
     set_overrides(Overrides(system if arguments.system is not None else None, arguments.tier, profile_root))
+    if arguments.tf1:
+        os.environ["OPENIPU_TF1"] = "1"
     if arguments.deterministic:
         os.environ["OPENIPU_DETERMINISTIC"] = "1"  # for the processes of the script, too
     if export_root is not None:

@@ -7,7 +7,7 @@ tensors are only read from and copied into, never kept.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import torch
@@ -76,6 +76,21 @@ class DeviceMemory:
             for name in buffers.keys() & replica.keys():
                 replica[name].copy_(_find(buffers, name, "buffer", replica[name]))
         self._tell_followers()
+
+    @torch.no_grad()
+    def load_parameters(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        """Write some parameters by name; all others stay."""
+        for name in parameters.keys() & self.parameters.keys():
+            self.parameters[name].copy_(_find(parameters, name, "parameter", self.parameters[name]))
+        for (name, _), copy in self._copies.items():
+            copy.copy_(self.parameters[name])
+        self._tell_followers()
+
+    @torch.no_grad()
+    def copy_weights(self, names: Collection[str]) -> dict[str, torch.Tensor]:
+        """Copies of some parameters, and of some buffers of replica 0."""
+        held = {**self.buffers[0], **self.parameters}
+        return {name: held[name].clone() for name in names if name in held}
 
     def _tell_followers(self) -> None:
         for follower in list(self._followers):

@@ -307,6 +307,9 @@ def _read_fields(proto: Any, dtype: torch.dtype, shape: tuple[int, ...], what: s
     count = math.prod(shape)
     held = max(len(proto.float_data), len(proto.int32_data), len(proto.int64_data), len(proto.double_data),
                len(proto.uint64_data))  # fmt: skip
+    if dtype is torch.float16 and count > 1 and held == len(proto.int32_data) == (count + 1) // 2:
+        packed = torch.tensor(list(proto.int32_data), dtype=torch.int32)  # as PopART wrote them: two in one number
+        return packed.view(torch.float16)[:count].reshape(shape).clone()
     if held != count * (2 if dtype.is_complex else 1):
         raise TranslationError(f"{what} of shape {shape} needs {count} values and has {held}.")
     if dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz):

@@ -187,6 +187,7 @@ unsqueeze: unsqueeze2 X @axes:AxesTensor -> Out
 unstack: unstack X -> Y
 warpctc: warpctc Logits Label LogitsLength LabelLength -> Loss WarpCTCGrad
 where: where Condition X Y -> Out
+yolo_box: yolo_box X ImgSize -> Boxes Scores
 """
 
 

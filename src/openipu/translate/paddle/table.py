@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openipu.translate.paddle.ops import (
     creation,
+    detection,
     elementwise,
     losses,
     norms,
@@ -15,6 +16,6 @@ from openipu.translate.paddle.ops import (
 )
 from openipu.translate.rules import Table, collect
 
-FAMILIES = (creation, elementwise, losses, norms, products, recurrent, reductions, shapes, windows)
+FAMILIES = (creation, detection, elementwise, losses, norms, products, recurrent, reductions, shapes, windows)
 
 TABLE = Table(collect(*FAMILIES))

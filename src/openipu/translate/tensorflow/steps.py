@@ -62,7 +62,7 @@ def capture_step(step: StepGraph, *, name: str, table: Table = TABLE, must_cut: 
     for entry, left in step.carried.items():
         variables[entry] = graph.inputs[entry]
         written[entry] = left
-    inputs = {key: kind for key, kind in graph.inputs.items() if key not in step.constants and key not in step.carried}
+    inputs = {key: kind for key, kind in graph.inputs.items() if key not in step.constants and key not in variables}
     graph = dataclasses.replace(graph, inputs=inputs)
     reason = ""
     gradients = {key: value for key, value in gradients.items() if key in written}

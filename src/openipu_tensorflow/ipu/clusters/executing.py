@@ -67,7 +67,7 @@ class LevelRunner:
             check_replicas(stage, len(values))
             feeds = [numpy.stack([numpy.asarray(own[tensor.name]) for own in values]) for tensor in stage.inputs]
             how = arrange(replicas=len(values), seed=self._around.seed)
-            found = run_part(stage.runner, self._around, how, feeds, ())
+            found = run_part(stage.runner, self._around, how, feeds)
             for replica, own in enumerate(values):
                 own.update((tensor.name, value[replica]) for tensor, value in zip(stage.outputs, found, strict=True))
         for entry in stage.enqueues:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from openipu.graph import Reduction
+from openipu_tensorflow.engine.describing import name_variables
 from openipu_tensorflow.ipu.clusters.preparing import Prepared
 from openipu_tensorflow.ipu.clusters.programs import LARGEST_RUN_BYTES, Part, Surroundings, arrange, run_part
 from openipu_tensorflow.ipu.clusters.updates import UpdateItem, reduce_replicas
@@ -51,7 +52,9 @@ def run_plain_loop(
     replicas = len(carried)
     if replicas > 1:
         _check_updates(body, update)
-    held = [numpy.asarray(value) for value in carried[0]] + [values[0][tensor.name] for tensor in _list_fixed(body)]
+    held = dict(zip((tensor.name for tensor in body.level.arguments), carried[0], strict=True))
+    fixed = [numpy.asarray({**values[0], **held}[tensor.name]) for tensor in part.fixed]
+    moving = [numpy.asarray(held[entry.name]) for entry, _ in part.carried]
     for queue in _list_queues(body):
         queue.begin()
     try:
@@ -74,13 +77,14 @@ def run_plain_loop(
             )
         for _ in range(rounds // length // step):
             feeds = _take(around, body, step * length * replicas)
-            found = run_part(part, around, how, feeds, held)
-            held = list(found[len(part.outputs) :])
+            found = run_part(part, around, how, feeds, moving, fixed)
+            moving = found[len(part.outputs) :]
             _put(body, found[: len(part.outputs)], length, replicas)
     finally:
         for queue in _list_queues(body):
             queue.finish()
-    return [held[: len(carried[0])] for _ in carried]
+    held.update((entry.name, value) for (entry, _), value in zip(part.carried, moving, strict=True))
+    return [[held[tensor.name] for tensor in body.level.arguments] for _ in carried]
 
 
 def choose_part(updates: int, size: int) -> int:
@@ -98,18 +102,26 @@ def _find_part(body: Prepared) -> Part:
             update = body.inner[id(item)][0]
             targets += [op for entry in update.stages for op in entry.targets]
             for tensor, variable in zip(item.update.arguments, item.variables, strict=True):
-                gradients[variable.op.name if hasattr(variable, "op") else variable.name] = tensor
-        fixed = _list_fixed(body)
+                gradients[find_title(body.graph, variable)] = tensor
+        pairs = list(zip(level.arguments, level.outputs, strict=True))
+        same = [entry for entry, left in pairs if entry is left]
         stage.runner = Part(
             graph=body.graph,
             inputs=[tensor for _, made in level.infeeds for tensor in made],
             outputs=[tensor for entry in stage.enqueues for tensor in entry.tensors],
             targets=targets,
-            carried=[*zip(level.arguments, level.outputs, strict=True), *((tensor, tensor) for tensor in fixed)],
+            carried=[(entry, left) for entry, left in pairs if entry is not left],
+            fixed=[*same, *_list_fixed(body)],
             gradients=gradients,
         )
     part: Part = stage.runner
     return part
+
+
+def find_title(graph: Any, variable: Any) -> str:
+    """What the engine calls a variable, TensorFlow's own or one of Keras."""
+    held = variable if hasattr(variable, "handle") else variable._value
+    return name_variables(graph)[id(held.handle)][0]
 
 
 def _list_fixed(body: Prepared) -> list[Any]:

@@ -72,6 +72,7 @@ class Part:
     outputs: Sequence[Any] = ()
     targets: Sequence[Any] = ()
     carried: Sequence[tuple[Any, Any]] = ()
+    fixed: Sequence[Any] = ()  # the same for all micro-batches
     gradients: dict[str, Any] = field(default_factory=dict)
     steps: dict[Any, Step] = field(default_factory=dict)
 
@@ -81,7 +82,14 @@ class Part:
         return sum((tensor.shape.num_elements() or 1) * tensor.dtype.size for tensor in [*self.inputs, *self.outputs])
 
 
-def run_part(part: Part, around: Surroundings, how: Arrangement, feeds: Sequence[Any], carried: Sequence[Any]) -> Any:
+def run_part(
+    part: Part,
+    around: Surroundings,
+    how: Arrangement,
+    feeds: Sequence[Any],
+    carried: Sequence[Any] = (),
+    fixed: Sequence[Any] = (),
+) -> list[Any]:
     """Run a part once: `feeds` and outputs have an axis of micro-batches in front; then comes what is carried."""
     step = _find_step(part, around, how)
     if not around.computes:
@@ -89,10 +97,10 @@ def run_part(part: Part, around: Surroundings, how: Arrangement, feeds: Sequence
         made = [numpy.zeros((batches, *_shape(tensor)), tensor.dtype.as_numpy_dtype) for tensor in part.outputs]
         return [*made, *carried]
     around.device.attach(step.name)
-    step.load(around.variables.read(around.run, step.variables))
+    given = {tensor.name: value for tensor, value in zip(part.fixed, fixed, strict=True)}
+    step.load({**around.variables.read(around.run, step.variables), **given})
     single = how.device_iterations * how.gradient_accumulation * how.replicas == 1
-    given = [value[0] if single else _join(value) for value in feeds]
-    found = step.run(given, carried)
+    found = step.run([value[0] if single else _join(value) for value in feeds], carried)
     around.variables.write(around.run, step.read())
     outputs = [value[None] if single else value for value in found[: len(part.outputs)]]
     _log_cycles(step)
@@ -109,10 +117,10 @@ def _shape(tensor: Any) -> list[int]:
 
 
 def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
-    key = (count_configurations(), how)
+    key = (count_configurations(), around.device.resets, how)
     if key not in part.steps:
         config = around.device.config
-        part.steps = {other: step for other, step in part.steps.items() if other[0] == key[0]}
+        part.steps = {other: step for other, step in part.steps.items() if other[:2] == key[:2]}
         profile = find_profile(config)
         part.steps[key] = compile_step(
             part.graph,
@@ -120,6 +128,7 @@ def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
             outputs=part.outputs,
             targets=part.targets,
             carried=part.carried,
+            fixed=part.fixed,
             gradients=part.gradients,
             options=build_run_options(around.device, how),
             name=around.name,

@@ -13,12 +13,15 @@ from openipu_tensorflow.ipu.clusters.providers import Runner
 
 
 class SessionVariables:
-    """Reads and writes of some variables of a graph, by the names of their handles."""
+    """Reads and writes of some variables of a graph, by the names that the engine gives them."""
 
     def __init__(self, graph: Any, handles: Iterable[Any]) -> None:
         from tensorflow.python.framework import ops
         from tensorflow.python.ops import array_ops, gen_resource_variable_ops
 
+        from openipu_tensorflow.engine.describing import name_variables
+
+        named = name_variables(graph)
         self._reads: dict[str, Any] = {}
         self._writes: dict[str, tuple[Any, Any]] = {}
         with graph.as_default(), ops.device("/device:CPU:0"), ops.name_scope("ipu_variables"):
@@ -28,12 +31,13 @@ class SessionVariables:
                     read = gen_resource_variable_ops.read_variable_op(op.outputs[0], kind)
                     given = array_ops.placeholder(kind, op.get_attr("shape"))
                     write = gen_resource_variable_ops.assign_variable_op(op.outputs[0], given)
-                self._reads[op.name] = read
-                self._writes[op.name] = (given, write)
+                title = named[id(op.outputs[0])][0] if id(op.outputs[0]) in named else op.name
+                self._reads[title] = read
+                self._writes[title] = (given, write)
 
     def read(self, run: Runner, names: Iterable[str]) -> dict[str, Any]:
         """Values as the session has them."""
-        wanted = {name: self._reads[name] for name in names}
+        wanted = {name: self._reads[name] for name in names if name in self._reads}
         return dict(run(wanted)) if wanted else {}
 
     def write(self, run: Runner, values: Mapping[str, Any]) -> None:

@@ -35,12 +35,18 @@ class IpuDevice:
     config: IPUConfig
     leases: list[Lease] = field(default_factory=list)
     seed: int | None = None  # of random numbers; None: a new one each time
+    resets: int = 0  # how often the seed was set: the numbers begin again each time
 
     @property
     def connection(self) -> DeviceConnectionType:
         wanted: DeviceConnectionType = self.config.device_connection.type
         waits = wanted is DeviceConnectionType.ALWAYS and bool(read_flags()["use_on_demand"])
         return DeviceConnectionType.ON_DEMAND if waits else wanted
+
+    def reset_seed(self, seed: int) -> None:
+        """Let random numbers begin again."""
+        self.seed = seed
+        self.resets += 1
 
     def attach(self, program: str = "") -> None:
         """Hold the IPUs; those that are held already stay so."""

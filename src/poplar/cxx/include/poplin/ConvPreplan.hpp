@@ -4,22 +4,9 @@
 
 #include <poplin/Convolution.hpp>
 
-#include <tuple>
-#include <vector>
-
 namespace poplin {
 
-using ConvPlanParams = std::tuple<const poplar::Target *, const ConvParams, const poplar::OptionFlags *>;
-
-struct MatMulParams {
-  poplar::Type inputType, outputType;
-  std::vector<std::size_t> aShape, bShape;
-};
-using MatMulPlanParams = std::tuple<const poplar::Target *, const MatMulParams, const poplar::OptionFlags *>;
-
 template <typename Convs, typename MatMuls> void preplan(const Convs &, const MatMuls &, PlanningCache &) {}
-template <typename MatMuls> void preplanMatMuls(const MatMuls &, PlanningCache &) {}
-template <typename Convs> void preplanConvolutions(const Convs &, PlanningCache &) {}
 
 } // namespace poplin
 

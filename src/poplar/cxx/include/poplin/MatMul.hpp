@@ -5,6 +5,7 @@
 #include <openipu/library.hpp>
 #include <poplin/codelets.hpp>
 
+#include <tuple>
 #include <vector>
 
 namespace poplin {
@@ -100,6 +101,14 @@ OPENIPU_ARRANGE(preArrangeMatMulGroupedInputRHS)
 #undef OPENIPU_ARRANGE
 inline poplar::Tensor transposeGroupedMatrix(const poplar::Tensor &a) { return a.dimShuffle({0, 2, 1}); }
 #undef OPENIPU_END
+
+// Plans are made when a program is planned; these are here to be passed on.
+struct MatMulParams {
+  poplar::Type inputType, outputType;
+  std::vector<std::size_t> aShape, bShape;
+};
+using MatMulPlanParams = std::tuple<const poplar::Target *, const MatMulParams, const poplar::OptionFlags *>;
+template <typename MatMuls> void preplanMatMuls(const MatMuls &, PlanningCache &) {}
 
 } // namespace poplin
 

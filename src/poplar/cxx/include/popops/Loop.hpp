@@ -30,6 +30,27 @@ inline poplar::program::Sequence countedLoop(poplar::Graph &graph, std::size_t c
   return countedLoop(graph, 0, count, 1, body, context);
 }
 
+// for (count = begin; count < limit; count += step), or count > limit for a negative step; `limit` is read as it runs.
+inline poplar::program::Sequence countedForLoop(poplar::Graph &graph, const poplar::Tensor &count, int begin,
+                                                const poplar::Tensor &limit, int step,
+                                                const poplar::program::Program &body,
+                                                const poplar::DebugContext &context = {}) {
+  poplar::program::Sequence loop(context), condition, inner;
+  fill(graph, count, loop, begin, {context, "begin"});
+  const poplar::Tensor more = step < 0 ? gt(graph, count, limit, condition, {context, "more"})
+                                       : lt(graph, count, limit, condition, {context, "more"});
+  inner.add(body);
+  addInPlace(graph, count, step, inner, {context, "step"});
+  loop.add(poplar::program::RepeatWhileTrue(condition, more, inner, context));
+  return loop;
+}
+inline poplar::program::Sequence countedForLoop(poplar::Graph &graph, int begin, const poplar::Tensor &limit, int step,
+                                                const poplar::program::Program &body,
+                                                const poplar::DebugContext &context = {}) {
+  const poplar::Tensor count = graph.clone(limit, {context, "counter"});
+  return countedForLoop(graph, count, begin, limit, step, body, context);
+}
+
 } // namespace popops
 
 #endif

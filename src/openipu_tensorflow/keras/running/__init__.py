@@ -1,0 +1,1 @@
+"""A model's steps as programs of the device."""

@@ -1,0 +1,1 @@
+"""Pipeline stages of Keras models: said in the model's code, or layer by layer."""

@@ -1,0 +1,17 @@
+"""TensorFlow 2 as programs of TensorFlow 1 know it.
+
+In: a process that has just imported TensorFlow, with `OPENIPU_TF1=1` (`openipu run --tf1` sets it). Out: graphs by
+default, and `import tensorflow` gives the names of `tensorflow.compat.v1`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def activate(name: str = "tensorflow") -> None:
+    """Switch to the behaviour and the names of TensorFlow 1."""
+    import tensorflow.compat.v1 as v1
+
+    v1.disable_v2_behavior()
+    sys.modules[name] = v1

@@ -1,0 +1,98 @@
+"""What an IPU asks of a model's data: the original's rules, with its errors."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy
+import pytest
+
+import tensorflow as tf
+from openipu_tensorflow.keras.data.epochs import Feeding, IpuEpochIterator
+from openipu_tensorflow.keras.data.rules import plan_epoch
+
+
+@pytest.mark.parametrize(
+    ("size", "steps", "execution", "replicas", "expected"),
+    [
+        (16, None, 8, 1, (16, 8)),
+        (16, None, 4, 2, (8, 4)),  # 16 batches are 8 for each of 2 replicas
+        (-1, 12, 6, 2, (6, 6)),  # steps count batches of all replicas
+        (None, 12, 3, 1, (12, 3)),
+        (20, 16, 8, 1, (16, 8)),
+    ],
+)
+def test_steps_are_counted_for_each_replica(size, steps, execution, replicas, expected):
+    found = plan_epoch(size, steps, execution, replicas)
+    assert (found.steps, found.steps_per_execution) == expected
+    assert found.elements == expected[1] * replicas
+
+
+@pytest.mark.parametrize(
+    ("size", "steps", "execution", "replicas", "phrase"),
+    [
+        (None, None, 1, 1, "Could not infer the size of the data"),
+        (-1, None, 1, 1, "You must specify the number of steps"),
+        (10, None, 4, 1, r"`steps_per_execution` \(4\) must be a divisor of the number of batches \(10\)"),
+        (10, None, 4, 2, r"\(5\) in the dataset provided to this replica"),
+        (10, 20, 1, 1, "Your input does not have enough data"),
+        (1, None, 1, 2, "Make sure the dataset contains at least 2 items"),
+    ],
+)
+def test_what_does_not_divide_is_an_error(size, steps, execution, replicas, phrase):
+    with pytest.raises(ValueError, match=phrase):
+        plan_epoch(size, steps, execution, replicas)
+
+
+def test_more_steps_than_there_are_become_those_that_there_are_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING, "openipu"):
+        assert plan_epoch(6, None, 10, 1).steps_per_execution == 6
+    assert "only contains 6 batches" in caplog.text
+
+
+def test_batches_that_replicas_cannot_share_evenly_are_dropped_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING, "openipu"):
+        assert plan_epoch(7, None, 1, 2).steps == 3
+    assert "remaining 1 batch will be dropped" in caplog.text
+
+
+def iterate(how=Feeding(), **given):  # noqa: B008 (frozen)
+    return IpuEpochIterator(how, **given)
+
+
+def test_arrays_with_a_partial_batch_are_refused():
+    with pytest.raises(ValueError, match="has a partial batch"):
+        iterate(x=numpy.zeros((10, 2)), batch_size=4)
+
+
+def test_a_data_set_whose_last_batch_may_be_short_is_refused():
+    data = tf.data.Dataset.from_tensor_slices(numpy.zeros((8, 2), "float32")).batch(4)
+    with pytest.raises(ValueError, match=r"not fully defined.*drop_remainder=True"):
+        iterate(x=data)
+
+
+def test_generators_are_refused_by_their_type():
+    def generate():
+        while True:
+            yield numpy.zeros((4, 2), "float32"), numpy.zeros(4)
+
+    with pytest.raises(ValueError, match="`generator` which is not compatible with the IPU's requirement"):
+        iterate(x=generate(), steps_per_epoch=2)
+
+
+def test_an_execution_has_the_batches_of_all_its_steps_and_replicas_in_order():
+    x = numpy.arange(24, dtype="float64").reshape(12, 2)
+    found = iterate(Feeding(replicas=2), x=x, batch_size=1, steps_per_execution=3)
+    executions = list(found)
+    assert [(first, last) for first, last, _ in executions] == [(0, 2), (3, 5)]
+    taken = [data.take()[0].numpy() for _, _, data in executions]
+    assert taken[0].dtype == numpy.float32  # an IPU has no double
+    numpy.testing.assert_array_equal(numpy.concatenate(taken).reshape(12, 2), x)
+
+
+def test_steps_of_an_epoch_go_on_where_the_last_one_ended():
+    data = tf.data.Dataset.range(100).batch(1, drop_remainder=True)
+    found = iterate(x=data, steps_per_epoch=4, steps_per_execution=2)
+    first = [item.take()[0].numpy().ravel().tolist() for _, _, item in found]
+    second = [item.take()[0].numpy().ravel().tolist() for _, _, item in found]
+    assert (first, second) == ([[0, 1], [2, 3]], [[4, 5], [6, 7]])

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from openipu.graph.mapped import Access, Array, Batch, Field, Form
+from openipu.graph.mapped import Access, Array, Batch, Field, Form, VertexFault
 from poplar._errors import file_load_error, graph_object_creation_error
 from poplar._fields import read_kind
 
@@ -106,7 +106,10 @@ class PythonCodelet:
         if self._all is not None:
             fields = {self.attributes[name]: value for name, value in batch.arrays.items()}
             state = {self.attributes.get(name, name): value for name, value in batch.state.items()}
-            good = self._all(fields, state) if _takes_state(self._all) else self._all({**fields, **state})
+            try:
+                good = self._all(fields, state) if _takes_state(self._all) else self._all({**fields, **state})
+            except Exception as error:
+                raise _explain(error, "computeAll()") from error
             if isinstance(good, np.ndarray):
                 return -1 if good.all() else int(np.flatnonzero(~good)[0])
             return 0 if good is False else -1
@@ -119,7 +122,11 @@ class PythonCodelet:
             for attribute, entry, values in by_field:
                 setattr(vertex, attribute, _pick(entry, values, batch.state, place))
             for arguments in calls:
-                if vertex.compute(*arguments) is False and failed < 0:
+                try:
+                    good = vertex.compute(*arguments)
+                except Exception as error:
+                    raise _explain(error, "compute()", place) from error
+                if good is False and failed < 0:
                     failed = place
                     if not batch.goes_on:
                         return failed
@@ -132,6 +139,11 @@ class PythonCodelet:
             return None
         found = own({self.attributes[name]: value for name, value in batch.arrays.items()}, batch.state)
         return np.broadcast_to(np.asarray(found, dtype=np.int64), (batch.count,)).copy()
+
+
+def _explain(error: Exception, what: str, place: int = -1) -> VertexFault:
+    """Whose exception it was; the user's own follows in the traceback."""
+    return VertexFault(f"its {what} raised {type(error).__name__}: {error}", place)
 
 
 def _pick(entry: Field, values: Array | Sequence[Array] | None, state: Mapping[str, Array], place: int) -> Any:

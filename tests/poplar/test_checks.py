@@ -289,3 +289,66 @@ class TestFields:
         engine.writeTensor("t", np.array([3, 4], np.int32))
         engine.run()
         assert engine.readTensor("t").tolist() == [6, 8]
+
+
+class Reads(Vertex):
+    """Looks at an element that may not be there."""
+
+    a: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    place: int
+
+    def compute(self):
+        self.out.value = self.a[self.place]
+        return True
+
+
+class AllAtOnce(Vertex):
+    a: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    @staticmethod
+    def computeAll(fields):
+        raise ZeroDivisionError("nothing to divide")
+
+
+def test_an_exception_in_a_codelet_names_the_vertex_and_keeps_the_users_own(graph, run):
+    data, out = graph.addVariable(FLOAT, [4], "data"), graph.addVariable(FLOAT, [2], "out")
+    graph.setTileMapping(data, 0)
+    graph.setTileMapping(out, 0)
+    compute_set = graph.addComputeSet("reads")
+    for place in range(2):
+        vertex = graph.addVertex(compute_set, Reads, {"a": data, "out": out[place]})
+        graph.setInitialValue(vertex["place"], 7 * place)
+        graph.setTileMapping(vertex, 0)
+    with pytest.raises(
+        poplar.application_runtime_error, match=r"Vertex 1 of .*reads.* raised IndexError: index 7"
+    ) as caught:
+        run(graph, Execute(compute_set))
+    causes, error = [], caught.value
+    while error is not None:
+        causes.append(type(error))
+        error = error.__cause__
+    assert IndexError in causes
+
+
+def test_an_exception_in_a_batch_names_the_codelet(graph, run):
+    data, out = graph.addVariable(FLOAT, [4], "data"), graph.addVariable(FLOAT, [], "out")
+    graph.setTileMapping(data, 0)
+    graph.setTileMapping(out, 0)
+    compute_set = graph.addComputeSet("batch")
+    graph.setTileMapping(graph.addVertex(compute_set, AllAtOnce, {"a": data, "out": out}), 0)
+    with pytest.raises(
+        poplar.application_runtime_error, match=r"AllAtOnce of .*batch.*raised ZeroDivisionError: nothing"
+    ):
+        run(graph, Execute(compute_set))
+
+
+@pytest.mark.parametrize("elements", [1 << 44, 1 << 58])
+def test_more_data_than_this_machine_has_memory_is_refused_and_can_be_planned(graph, device, elements):
+    huge = graph.addVariable(FLOAT, [elements], "huge")
+    graph.setTileMapping(huge, 0)
+    engine = poplar.Engine(graph, Copy(huge, graph.addDeviceToHostFIFO("out", FLOAT, elements)))
+    with pytest.raises(poplar.graph_memory_allocation_error, match=r"GiB of memory. The largest is 'huge'"):
+        engine.load(device)
+    assert not engine.getPlan().fit.fits

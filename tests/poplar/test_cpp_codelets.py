@@ -399,3 +399,35 @@ def test_a_saved_executable_finds_its_codelets_in_the_users_own_cache(
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path / "empty"))
     with pytest.raises(poplar.graph_object_load_error, match="which this machine has not compiled"):
         poplar.Executable.deserialize(path)
+
+
+BEYOND = """
+#include <poplar/Vertex.hpp>
+class Beyond : public poplar::Vertex {
+public:
+  poplar::Output<poplar::Vector<float, poplar::VectorLayout::ONE_PTR>> out;
+  int place;
+  bool compute() { out[place] = 1; return true; }
+};
+"""
+
+
+def test_an_index_beyond_a_field_is_found_on_demand(monkeypatch):
+    monkeypatch.setenv("OPENIPU_CODELET_CHECKS", "1")
+    device = poplar.IPUModel().createDevice()
+    graph = poplar.Graph(device)
+    graph.addCodelets(io.StringIO(BEYOND))
+    out = graph.addVariable(poplar.FLOAT, [8], "out")
+    graph.setTileMapping(out, 0)
+    programs = []
+    for place in (3, 4):
+        compute_set = graph.addComputeSet(f"write {place}")
+        vertex = graph.addVertex(compute_set, "Beyond", {"out": out.slice(0, 4)})
+        graph.setInitialValue(vertex["place"], place)
+        graph.setTileMapping(vertex, 0)
+        programs.append(poplar.program.Execute(compute_set))
+    engine = poplar.Engine(graph, programs)
+    engine.load(device)
+    engine.run(0)
+    with pytest.raises(poplar.application_runtime_error, match="a Vector has 4 entries, and no number 4"):
+        engine.run(1)

@@ -50,6 +50,14 @@ CASES = {
         ],
     ),
     "advanced_example": ((), ["Using IPU model", r"Results match\."]),
+    "three_mappings": (
+        (),
+        [
+            r"one tile +0 +0 +198,528 +198,528 .*would not fit",  # 384 / 6 workers x 6 x (5 + 512)
+            r"neighbours +126 +3,072 +3,102 +6,300 ",  # 6 rows x 2,048 B / 4 B a cycle; 6 x 517
+            r"at home +0 +0 +3,102 +3,102 ",
+        ],
+    ),
     "heat_equation": (("20",), [r"Largest difference from numpy: 0\.0"]),
     "game_of_life": (("10",), ["as numpy says"]),
 }

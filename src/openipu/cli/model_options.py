@@ -1,4 +1,4 @@
-"""Options for model files: what an ONNX or a Paddle file leaves open.
+"""Options for model files: what a file of ONNX, Paddle or TensorFlow leaves open.
 
 In: words such as `--input tokens=8,128`. Out: `Sizes`. They hold for every target that is a model file.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openipu.errors import OptionError
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 40
 SUFFIXES = (".onnx", ".pdmodel", ".json")  # ONNX; Paddle's legacy and new form
-NAMES = "FILE.onnx, FILE.pdmodel, FILE.json"
+NAMES = "FILE.onnx, FILE.pdmodel, FILE.json, FILE.keras, a SavedModel's folder"
+KERAS_SUFFIX = ".keras"
+SAVED_MODEL = "saved_model.pb"  # in the folder of a SavedModel
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +42,11 @@ def is_model_file(target: str) -> bool:
     return target.lower().endswith(SUFFIXES)
 
 
+def is_tensorflow_model(target: str) -> bool:
+    """Is it a `.keras` file or the folder of a SavedModel? They are planned, by TensorFlow's own reader."""
+    return target.lower().endswith(KERAS_SUFFIX) or (Path(target) / SAVED_MODEL).is_file()
+
+
 def read_sizes(arguments: argparse.Namespace, *targets: str) -> Sizes:
     """What the options say for the model files among the targets."""
     from openipu.model_files import Sizes
@@ -49,7 +57,9 @@ def read_sizes(arguments: argparse.Namespace, *targets: str) -> Sizes:
         if len(sizes) != 1:
             raise OptionError(f"--dimension {name} needs one size, and has {len(sizes)}. Write --dimension {name}=8.")
     constants = _read(arguments.constants, "--constant", _read_number)
-    if (shapes or dimensions or constants) and not any(map(is_model_file, targets)):
+    if (shapes or dimensions or constants) and not any(
+        is_model_file(target) or is_tensorflow_model(target) for target in targets
+    ):
         raise OptionError(
             f"{' '.join(targets)}: --input, --dimension and --constant are for model files ({NAMES}). Let"
             " the function return a job with the inputs that you want."

@@ -1,7 +1,7 @@
 """Finds what a word of the command line names: a user's function, which is called, or a model file.
 
-In: `package.module:function`, `path/script.py:function` or `path/model.onnx` (or `.pdmodel`, `.json`). Out: a
-`PlanningJob`.
+In: `package.module:function`, `path/script.py:function` or `path/model.onnx` (or `.pdmodel`, `.json`, `.keras`,
+the folder of a SavedModel). Out: a `PlanningJob`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from openipu.cli.model_options import is_model_file
+from openipu.cli.model_options import is_model_file, is_tensorflow_model
 from openipu.cli.near import suggest_file
+from openipu.environment.extras import explain_missing
 from openipu.errors import OptionError, suggest
 from openipu.jobs import PlanningJob, read_job
 
@@ -37,6 +38,8 @@ def load_job(target: str, sizes: Sizes | None = None, *, weights: bool = False) 
         if not path.exists():
             raise OptionError(f"There is no file {target} in {Path.cwd()}. Check the path.{suggest_file(path)}")
         return load_file_job(path, sizes, weights=weights)
+    if is_tensorflow_model(target):
+        return _load_tensorflow(Path(target), sizes)
     place, _, name = target.rpartition(":")
     if not place:
         place, name = target, ""
@@ -50,6 +53,20 @@ def load_job(target: str, sizes: Sizes | None = None, *, weights: bool = False) 
         )
     _check_signature(factory, target)
     return read_job(factory(), target, name)
+
+
+def _load_tensorflow(path: Path, sizes: Sizes | None) -> PlanningJob:
+    """A model in a format of TensorFlow, which its front end reads: `openipu` itself imports no other framework."""
+    if not path.exists():
+        raise OptionError(f"There is no file {path} in {Path.cwd()}. Check the path.{suggest_file(path)}")
+    if sizes is not None and (sizes.dimensions or sizes.constants):
+        raise OptionError(f"{path}: --dimension and --constant are for ONNX models. Use --input NAME=8,224,224,3.")
+    try:
+        reader = importlib.import_module("openipu_tensorflow.files")
+    except ModuleNotFoundError as error:
+        raise OptionError(str(explain_missing(error, "Reading models of TensorFlow", "tensorflow"))) from error
+    job: PlanningJob = reader.load_job(path, {} if sizes is None else sizes.shapes)
+    return job
 
 
 def _load_file(path: Path, target: str) -> ModuleType:

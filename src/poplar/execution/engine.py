@@ -35,7 +35,7 @@ from poplar._target import Device, TargetType
 from poplar.execution.compile import compile_programs
 from poplar.execution.executable import Executable
 from poplar.execution.options import read_options
-from poplar.execution.profile import plan_runs, refuse_overflow, write_summary
+from poplar.execution.profile import plan_runs, refuse_overflow, refuse_too_large, write_summary
 from poplar.execution.streams import HostCallback, StreamCallback
 
 __all__ = ["Engine", "Executable", "compileGraph"]
@@ -111,6 +111,7 @@ class Engine:
                 "graph for this device's target."
             )
         self._device = device
+        refuse_too_large(self._program)
         self._loaded = MappedEngine(
             self._program,
             self._host,

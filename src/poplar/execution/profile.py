@@ -6,6 +6,7 @@ headings that users of the original know. Every figure is modelled.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,6 +48,20 @@ def refuse_overflow(program: MappedProgram, plan: Plan, path: str = "") -> None:
         f"{', '.join(parts)}. Spread these over more tiles (poputil.mapTensorLinearly), or set the option "
         "debug.allowOutOfMemory to see a profile all the same.",
         path,
+    )
+
+
+def refuse_too_large(program: MappedProgram) -> None:
+    """More data than this machine has memory: better a message now than an end by the system later."""
+    needed = program.replicas * sum(size * elements for size, elements in program.spaces.items())
+    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed <= present:
+        return
+    largest = max(program.variables, key=lambda variable: variable.bytes)
+    raise graph_memory_allocation_error(
+        f"The variables of this program hold {needed / 2**30:,.0f} GiB, and this machine has {present / 2**30:,.0f} "
+        f"GiB of memory. The largest is {largest.name!r} of shape {list(largest.shape)} (added at {largest.line}). "
+        "Make it smaller, or only plan the program: engine.getPlan() needs no data."
     )
 
 

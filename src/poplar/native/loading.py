@@ -6,6 +6,7 @@ library, whose vertices share a process.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -19,11 +20,14 @@ from poplar.native.codelet import REFERENCE_KIND, NativeCodelet, list_native
 from poplar.native.library import CodeletSource, compile_codelets, find_codelets, read_source
 
 _TILE_CODE = (".S", ".s", ".o")
+CHECKS_VARIABLE = "OPENIPU_CODELET_CHECKS"
 
 
 def load_source(source: str, options: Sequence[Any] = (), *, text: bool = False) -> list[NativeCodelet]:
     """The codelets of a file, or of a text."""
     flags = tuple(flag for option in options if isinstance(option, str) for flag in shlex.split(option))
+    if os.environ.get(CHECKS_VARIABLE, "0") not in ("", "0"):
+        flags = (*flags, "-DOPENIPU_CHECK_BOUNDS")
     if text:
         return list(_load(CodeletSource(source, "the source text", Path.cwd(), flags)))
     if source.endswith(_TILE_CODE):

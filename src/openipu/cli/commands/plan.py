@@ -32,6 +32,7 @@ examples
   openipu plan --profile out models.py:large                      and a report to open
   openipu plan bert.onnx --input input_ids=8,128                  an ONNX file; its weights are not read
   openipu plan net.pdmodel --input image=8,3,224,224              a Paddle file, or net.json of its new form
+  openipu plan model.keras --input image=8,224,224,3              a Keras file, or the folder of a SavedModel
 
 TARGET is a model file, package.module:function or path/script.py:function. The function takes no arguments and
 returns, of openipu.jobs,

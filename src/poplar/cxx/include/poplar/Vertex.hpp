@@ -12,6 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#ifdef OPENIPU_CHECK_BOUNDS
+#include <stdexcept>
+#include <string>
+#endif
 
 namespace poplar {
 
@@ -51,6 +55,15 @@ constexpr bool knowsSize(VectorListLayout layout) {
   return layout == VectorListLayout::DELTAN || layout == VectorListLayout::DELTANELEMENTS ||
          layout == VectorListLayout::COMPACT_DELTAN;
 }
+#ifdef OPENIPU_CHECK_BOUNDS
+inline void checkPlace(std::size_t place, std::size_t count, const char *what) {
+  if (place >= count)
+    throw std::out_of_range(std::string(what) + " has " + std::to_string(count) + " entries, and no number " +
+                            std::to_string(place));
+}
+#else
+inline void checkPlace(std::size_t, std::size_t, const char *) {}
+#endif
 } // namespace detail
 
 // Consecutive elements. Only spans know how many; the other layouts keep a pointer alone.
@@ -60,7 +73,10 @@ public:
   using value_type = typename std::remove_const<T>::type;
   using iterator = T *;
 
-  T &operator[](std::size_t i) const { return first_[i]; }
+  T &operator[](std::size_t i) const {
+    detail::checkPlace(i, count_, "a Vector");
+    return first_[i];
+  }
   T *data() const { return first_; }
   T *begin() const { return first_; }
   T *end() const {
@@ -86,7 +102,10 @@ class VectorList {
 public:
   using Row = Vector<T, VectorLayout::SPAN, MinAlign, Interleaved>;
 
-  Row &operator[](std::size_t i) const { return first_[i]; }
+  Row &operator[](std::size_t i) const {
+    detail::checkPlace(i, count_, "a VectorList");
+    return first_[i];
+  }
   Row *begin() const { return first_; }
   Row *end() const {
     static_assert(detail::knowsSize(L), "a VectorList with this layout has no end: use VectorListLayout::DELTAN");

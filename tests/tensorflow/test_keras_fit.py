@@ -67,7 +67,7 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("name", ["cnn", "transformer"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_twenty_steps_equal_stock_keras(name):
     make, shape, optimizer = NETWORKS[name]
     x, y = make_data(80, classes=4, **shape)

@@ -38,6 +38,7 @@ from openipu.capture.optimizer.structure import (
 from openipu.capture.origins import at_origin
 from openipu.capture.program import capture_program, hold_models
 from openipu.capture.record.notes import BlockPlace, Origin
+from openipu.capture.record.plain_results import PlainResults
 from openipu.capture.steps import join_step
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "CustomOp",
     "DynamicShapeError",
     "Origin",
+    "PlainResults",
     "Traced",
     "at_origin",
     "attach_attributes",

@@ -54,6 +54,7 @@ class IPUOutfeedQueue:
         self._id = next(_numbers)
         self._structures: weakref.WeakKeyDictionary[Any, tuple[Any, list[Any]]] = weakref.WeakKeyDictionary()
         self._held: list[list[numpy.ndarray[Any, Any]]] = []  # chunks: for each tensor [values, (replicas,) ...]
+        self._eager: tuple[Any, list[Any]] | None = None  # of functions: the nest of what they enqueue
         self._replicas = 1
         self._lock = threading.Condition()
         self._running = 0
@@ -67,7 +68,14 @@ class IPUOutfeedQueue:
         from tensorflow.python.framework import ops
         from tensorflow.python.util import nest
 
+        from openipu_tensorflow.functions.feeding import current_function, is_inferring_shapes
+
+        function = current_function()
+        if function is not None:
+            return function.enqueue(self, tensors)
         trace = current_trace()
+        if trace is None and is_inferring_shapes():
+            return None
         if trace is None:
             raise RuntimeError(
                 "IPUOutfeedQueue.enqueue was called outside a program: call it in a function that is compiled for an "
@@ -96,10 +104,13 @@ class IPUOutfeedQueue:
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """What was enqueued, in the same nest: with an axis for the values in front (ALL), or the last ones (LAST)."""
+        from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
         from tensorflow.python.ops import array_ops
         from tensorflow.python.util import nest
 
+        if context.executing_eagerly() and self._eager is not None:
+            return self._dequeue_eagerly(wait_for_completion)
         graph = ops.get_default_graph()
         if graph not in self._structures:
             raise ValueError(
@@ -113,6 +124,24 @@ class IPUOutfeedQueue:
         ]
         register_provider(graph, _Dequeue(self, made, wait_for_completion))
         return nest.pack_sequence_as(structure, [array_ops.identity(tensor) for tensor in made])
+
+    def put_eagerly(self, structure: Any, values: Sequence[numpy.ndarray[Any, Any]], replicas: int) -> None:
+        """What a function has enqueued in one run; `structure`: its tensors."""
+        from tensorflow.python.util import nest
+
+        self._eager = (structure, list(nest.flatten(structure)))
+        self.put(values, replicas)
+
+    def _dequeue_eagerly(self, wait: bool) -> Any:
+        from tensorflow.python.framework import constant_op
+        from tensorflow.python.util import nest
+
+        assert self._eager is not None
+        structure, flat = self._eager
+        shapes = [tuple(tensor.shape.as_list()) for tensor in flat]
+        found = self.take(shapes, [tensor.dtype.as_numpy_dtype for tensor in flat], wait)
+        made = [constant_op.constant(value, tensor.dtype) for value, tensor in zip(found, flat, strict=True)]
+        return nest.pack_sequence_as(structure, made)
 
     @property
     def deleter(self) -> Any:
@@ -172,6 +201,14 @@ class IPUOutfeedQueue:
         return [numpy.concatenate([chunk[place] for chunk in held]) for place in range(len(held[0]))]
 
     def __iter__(self) -> Iterator[Any]:
+        from tensorflow.python.eager import context
+        from tensorflow.python.util import nest
+
+        if context.executing_eagerly() and self._eager is not None and self._mode is IPUOutfeedMode.ALL:
+            found = self._dequeue_eagerly(False)
+            for place in range(len(nest.flatten(found)[0])):
+                yield nest.map_structure(lambda value, place=place: value[place], found)
+            return
         raise NotImplementedError(
             "Iterating over an outfeed needs eager execution and mode ALL; in a graph use dequeue()."
         )

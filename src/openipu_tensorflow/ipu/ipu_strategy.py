@@ -39,6 +39,10 @@ class IPUStrategyV1(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
         self._cpu_device = cpu_device
         self._enable_dataset_iterators = bool(enable_dataset_iterators)
         self._enable_keras_extensions = bool(enable_keras_extensions)
+        if self._enable_dataset_iterators:
+            from openipu_tensorflow.functions.feeding import install_iterators
+
+            install_iterators()
         if self._enable_keras_extensions:
             from openipu_tensorflow.keras.extending import extend_keras
 
@@ -61,9 +65,9 @@ class IPUStrategyV1(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
             )
         if not context.executing_eagerly():
             return super().run(fn, args, kwargs, options)
-        raise NotImplementedError(
-            "IPUStrategy.run of a tf.function is not there yet: use model.fit(), or a loop of TF1 (ipu.loops.repeat)."
-        )
+        from openipu_tensorflow.functions.running import run_function
+
+        return run_function(self, fn, tuple(args), dict(kwargs or {}))
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("`experimental_run_v2` has been deleted: call `run`.")

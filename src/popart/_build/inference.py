@@ -12,6 +12,7 @@ from typing import Any
 import onnx
 import torch
 
+from openipu.capture import PlainResults
 from openipu.errors import OpenIpuError
 from openipu.translate import ForeignGraph, ForeignNode
 from openipu.translate import DEEPEST_BODY
@@ -32,7 +33,7 @@ def infer_outputs(node: onnx.NodeProto, known: Known, opsets: Mapping[str, int])
         return [_infer_nll(node, *(known[name] for name in node.input[:2]))]
     for where in ("cpu", "meta"):  # a rule may make tensors of its own, which then meet those without data
         try:
-            with torch.no_grad(), torch.device(where):
+            with torch.no_grad(), torch.device(where), PlainResults():
                 found = _run(_read_node(node, known, opsets), known, 0)
             return [*found, *nothing][: len(node.output)]
         except (OpenIpuError, RuntimeError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError):

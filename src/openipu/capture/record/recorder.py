@@ -21,6 +21,7 @@ from openipu.capture.functional.forms import BATCH_NORM
 from openipu.capture.functional.held_values import HOLD, find_dense_strides
 from openipu.capture.lines import find_user_line, quote_line
 from openipu.capture.record.formats import find_device_dtype, narrow_arguments
+from openipu.capture.record.plain_results import make_plain_result
 from openipu.capture.record.pointwise import make_pointwise_result
 from openipu.capture.record.schemas import find_written, list_outputs
 from openipu.capture.record.substitutes import make_ctc_results
@@ -324,6 +325,8 @@ def _show_batch_norm_mutation(func: Any, args: tuple[Any, ...]) -> tuple[Any, tu
 def _run_on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Shapes of the results. An op without a meta kernel is run once on zeros of the host."""
     obvious = make_pointwise_result(func, args, kwargs)
+    if obvious is None:
+        obvious = make_plain_result(func, args, kwargs)
     if obvious is not None:
         return obvious
     if func in _CTC:

@@ -28,13 +28,13 @@ from openipu_tensorflow.ipu.configuration.run_options import (
 )
 from openipu_tensorflow.keras.running.memory import ProgramMemory
 from openipu_tensorflow.keras.running.tracing import TracedStep
+from openipu_tensorflow.keras.running.watching import find_owner
 
 
 class StepRunner:
     """One compiled step, with the model's variables."""
 
-    def __init__(self, traced: TracedStep, device: IpuDevice, how: Arrangement, variables: Mapping[int, Any]) -> None:
-        """`variables`: Keras' variables by the identity of the handles that they hold."""
+    def __init__(self, traced: TracedStep, device: IpuDevice, how: Arrangement) -> None:
         options = build_run_options(device, how)
 
         def reserve(program: Program) -> None:
@@ -44,7 +44,8 @@ class StepRunner:
             traced.graph,
             inputs=traced.inputs,
             outputs=traced.outputs,
-            targets=list(traced.graph.control_outputs),
+            targets=traced.targets,
+            carried=traced.carried,
             options=options,
             name=traced.name,
             system=choose_machine(device.config),
@@ -54,19 +55,30 @@ class StepRunner:
             show_progress=False,
         )
         self._traced = traced
-        named = {title: (handle, held) for handle, (title, held) in name_variables(traced.graph).items()}
+        named = dict(name_variables(traced.graph).values())
         self._names = list(self.step.variables)
-        held = [variables.get(named[name][0], named[name][1]) for name in self._names]
+        held = [find_owner(named[name]) for name in self._names]
         written = [place for place, name in enumerate(self._names) if self.step.variables[name].written]
-        self._kept: dict[int, numpy.ndarray[Any, Any]] = {}  # small values as the device got them last
         self._memory = ProgramMemory(self, held, written)
 
     def run(self, data: Sequence[Any]) -> Any:
         """`data`: for each input one tensor [steps x replicas, batch, ...]. Out: results, each with all steps."""
+        traced, options = self._traced, self.step.plan.options
+        found = self.run_flat(data)
+        handed = sum(len(entry.tensors) for entry in traced.handed)
+        rest = found[len(found) - handed :]
+        for entry in traced.handed:
+            own, rest = rest[: len(entry.tensors)], rest[len(entry.tensors) :]
+            values = [part_rounds(value, options.micro_batches, options.replicas) for value in own]
+            entry.queue.put_eagerly(entry.structure, values, options.replicas)
+        return tf.nest.pack_sequence_as(traced.structure, found[: len(found) - handed])
+
+    def run_flat(self, data: Sequence[Any], carried: Sequence[Any] = ()) -> list[Any]:
+        """The same, with first values of what is carried in, and their last ones behind the results."""
         self._memory.begin()
-        results = self.step.run([_lend(tensor) for tensor in data])
+        results = self.step.run([_lend(tensor) for tensor in data], carried)
         self._memory.end()
-        return tf.nest.pack_sequence_as(self._traced.structure, results)
+        return results
 
     def release(self) -> None:
         """Copy everything back; the program is not used any more."""
@@ -102,6 +114,14 @@ class StepRunner:
             for name, place in names.items()
             if name in held
         }
+
+
+def part_rounds(value: Any, total: int, replicas: int) -> numpy.ndarray[Any, Any]:
+    """[rounds x replicas, ...] -> [rounds, (replicas,) ...]; the only one of a run has no dimension of its own yet."""
+    found = numpy.asarray(value)
+    if total == 1:
+        return found[None]
+    return found.reshape(total // replicas, *((replicas,) if replicas > 1 else ()), *found.shape[1:])
 
 
 def _lend(tensor: Any) -> torch.Tensor:

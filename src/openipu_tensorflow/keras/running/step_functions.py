@@ -82,7 +82,7 @@ class StepFunction:
             steps=schedule.steps_per_execution,
             accumulation=accumulation,
         )
-        return StepRunner(traced, device, how, _list_variables(model))
+        return StepRunner(traced, device, how)
 
 
 def make_function(mode: Mode, name: str, original: Any, model: Any, force: bool = False) -> Any:
@@ -97,16 +97,6 @@ def count_replicas(model: Any, element: Any) -> int:
     device = find_device(model.distribute_strategy._ipu_device)
     model._maybe_symbolic_build(data_batch=element)
     return lay_out(count_stages(model, element), options_of(model), device.ipus).replicas
-
-
-def _list_variables(model: Any) -> dict[int, Any]:
-    """Variables of Keras by the identity of their handles."""
-    found = [*model.variables]
-    if model.optimizer is not None:
-        found += model.optimizer.variables
-    for metric in model.metrics:
-        found += metric.variables
-    return {id(variable.__dict__["_value"].handle): variable for variable in found}
 
 
 def _join(value: Any, total: int) -> Any:

@@ -16,6 +16,7 @@ from tensorflow.python.framework import func_graph
 
 import tensorflow as tf
 from openipu_tensorflow.engine import marking_optimizers
+from openipu_tensorflow.functions.feeding import Handed, trace_feeds
 from openipu_tensorflow.keras.running.watching import pause_watching
 from openipu_tensorflow.keras.stages.assigning import find_assignments, flatten, is_network
 from openipu_tensorflow.keras.stages.placing import find_last_stage, follow_assignments, spread_stages
@@ -38,10 +39,15 @@ class TracedStep:
     inputs: Sequence[Any]  # placeholders of one micro-batch, flat
     structure: Any  # what the step returns, with tensors of the graph
     stages: int  # 1 for a model that is not pipelined
+    targets: Sequence[Any] = ()  # ops that run for what they do
+    handed: Sequence[Handed] = ()
+    carried: Sequence[tuple[Any, Any]] = ()  # (tensor, what it is in the next step)
 
     @property
     def outputs(self) -> list[Any]:
-        return [tensor for tensor in tf.nest.flatten(self.structure) if tensor is not None]
+        """What the step returns, then what it hands to outfeeds."""
+        returned = [tensor for tensor in tf.nest.flatten(self.structure) if tensor is not None]
+        return [*returned, *(tensor for entry in self.handed for tensor in entry.tensors)]
 
 
 def trace_step(model: Any, mode: Mode, element: Any, devices: Sequence[int] | None = None) -> TracedStep:
@@ -55,8 +61,13 @@ def trace_step(model: Any, mode: Mode, element: Any, devices: Sequence[int] | No
 
     strategy = model.distribute_strategy
     name = f"{model.name}_{mode.value}"
-    with pause_watching(), marking_optimizers(), tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0):
+    context = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
+    with trace_feeds() as feeds, pause_watching(), marking_optimizers(), context:
         graph = func_graph.func_graph_from_py_func(name, run, (element,), {})
+    if any(entry.graph is not graph for entry in feeds.handed):
+        raise NotImplementedError(
+            "An outfeed of a model's step stands in a loop inside of it: enqueue outside of loops."
+        )
     stages = 1 + find_last_stage(graph)
     if stages > 1:
         spread_stages(graph, stages - 1, devices)
@@ -67,6 +78,8 @@ def trace_step(model: Any, mode: Mode, element: Any, devices: Sequence[int] | No
         inputs=graph.inputs[:count],
         structure=graph.structured_outputs,
         stages=stages,
+        targets=list(graph.control_outputs),
+        handed=feeds.handed,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -40,12 +41,20 @@ class _WatchedValue:
 
     def __set__(self, variable: Any, value: Any) -> None:
         variable.__dict__["_value"] = value
+        if value is not None:
+            value._ipu_owner = weakref.ref(variable)
 
 
 def install_watching() -> None:
     """From now on variables can be watched; a second call changes nothing."""
     if not isinstance(Variable.__dict__.get("_value"), _WatchedValue):
         Variable._value = _WatchedValue()
+
+
+def find_owner(held: Any) -> Any:
+    """The variable of Keras that a variable of TensorFlow is the value of; else the latter itself."""
+    owner = getattr(held, "_ipu_owner", lambda: None)()
+    return held if owner is None else owner
 
 
 def watch(variable: Any, watcher: Watcher) -> None:

@@ -23,7 +23,7 @@ PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_t
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
-.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle conformance-onnx bench-onnx
+.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,7 @@ fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--progra
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py
 	$(BIN)/python docs/generate_paddle.py
+	$(BIN)/python docs/generate_tensorflow.py
 	$(BIN)/python docs/generate_poplar.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
@@ -93,6 +94,9 @@ wheel-test: $(READY) ## build the wheel, install it into a clean environment, an
 
 conformance-paddle: $(PADDLE_READY) ## run the public test/ipu of Paddle; OPENIPU_PADDLE_CHECKOUT names its checkout
 	$(PADDLE)/bin/python tests/conformance/run_paddle.py --page
+
+conformance-tensorflow: $(TF_READY) ## run the public tests of TensorFlow on IPU; OPENIPU_TENSORFLOW_CHECKOUT names their checkout
+	$(TF)/bin/python tests/conformance/run_tensorflow.py --page
 
 bench-paddle: $(PADDLE_READY) ## training and inference against Paddle's own CPU executor and predictor
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m bench.paddle_speed

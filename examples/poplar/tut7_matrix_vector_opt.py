@@ -61,10 +61,14 @@ def choose_split(target, rows: int, columns: int) -> int:
     return best
 
 
-def build_product(graph, matrix, vector, result) -> Sequence:
-    rows, columns = matrix.shape()
+def build_program(graph, rows: int, columns: int, split: int) -> Sequence:
+    """Streams in, products of segments, sums of partial results, stream out."""
+    graph.addCodelets(DotProductVertex)
+    graph.addCodelets(ReduceVertex)
+    matrix = graph.addVariable(FLOAT, [rows, columns], "matrix")
+    vector = graph.addVariable(FLOAT, [columns], "inputVector")
+    result = graph.addVariable(FLOAT, [rows], "outputVector")
     tiles = graph.getTarget().getNumTiles()
-    split = choose_split(graph.getTarget(), rows, columns)
     partials = graph.addVariable(FLOAT, [rows, split], "partials")
     for column in range(columns):
         graph.setTileMapping(vector[column], column * tiles // columns)
@@ -86,38 +90,45 @@ def build_product(graph, matrix, vector, result) -> Sequence:
         graph.setTileMapping(vertex, tile)
         graph.setTileMapping(result[row], tile)
         graph.setPerfEstimate(vertex, 5 + (split + 1) // 2)
-    return Sequence(Execute(products), Execute(sums))
+    return Sequence(
+        Copy(graph.addHostToDeviceFIFO("inputVector", FLOAT, columns), vector),
+        Copy(graph.addHostToDeviceFIFO("inputMatrix", FLOAT, rows * columns), matrix),
+        Execute(products),
+        Execute(sums),
+        Copy(result, graph.addDeviceToHostFIFO("out", FLOAT, rows)),
+    )
+
+
+def make_device(version: str = "ipu2"):
+    """A model whose syncs cost nothing: the estimates do not count them."""
+    model = IPUModel(version)
+    model.minIPUSyncDelay = 0
+    model.relativeSyncDelay = IPUModel.RelativeSyncDelayType.NO_DELAY
+    return model.createDevice()
+
+
+def multiply(device, left, right, split: int):
+    """Build and run; the engine, and what the device found."""
+    rows, columns = left.shape
+    graph = Graph(device)
+    engine = Engine(graph, build_program(graph, rows, columns, split))
+    engine.load(device)
+    found = np.zeros(rows, np.float32)
+    engine.connectStream("inputVector", right)
+    engine.connectStream("inputMatrix", left)
+    engine.connectStream("out", found)
+    engine.run()
+    return engine, found
 
 
 def main():
     rows, columns = (int(word) for word in sys.argv[1:3]) if len(sys.argv) > 2 else (1000, 100)
-    model = IPUModel(sys.argv[3] if len(sys.argv) > 3 else "ipu2")
-    model.minIPUSyncDelay = 0
-    model.relativeSyncDelay = IPUModel.RelativeSyncDelayType.NO_DELAY
-    device = model.createDevice()
+    device = make_device(sys.argv[3] if len(sys.argv) > 3 else "ipu2")
     print(f"Multiplying matrix of size {rows}x{columns} by vector of size {columns}")
-    graph = Graph(device)
-    graph.addCodelets(DotProductVertex)
-    graph.addCodelets(ReduceVertex)
-    matrix = graph.addVariable(FLOAT, [rows, columns], "matrix")
-    vector = graph.addVariable(FLOAT, [columns], "inputVector")
-    result = graph.addVariable(FLOAT, [rows], "outputVector")
-    product = build_product(graph, matrix, vector, result)
-    program = Sequence(
-        Copy(graph.addHostToDeviceFIFO("inputVector", FLOAT, columns), vector),
-        Copy(graph.addHostToDeviceFIFO("inputMatrix", FLOAT, rows * columns), matrix),
-        product,
-        Copy(result, graph.addDeviceToHostFIFO("out", FLOAT, rows)),
-    )
-    engine = Engine(graph, program)
-    engine.load(device)
     left = np.outer(np.arange(rows), np.arange(columns)).astype(np.float32)
-    right, found = np.arange(columns, dtype=np.float32), np.zeros(rows, np.float32)
-    engine.connectStream("inputVector", right)
-    engine.connectStream("inputMatrix", left)
-    engine.connectStream("out", found)
+    right = np.arange(columns, dtype=np.float32)
     print("Running graph program to multiply matrix by vector")
-    engine.run()
+    engine, found = multiply(device, left, right, choose_split(device.getTarget(), rows, columns))
     expected = left.astype(np.float64) @ right
     if not np.allclose(found, expected, rtol=1e-5):
         sys.exit("ERROR: the result is wrong")

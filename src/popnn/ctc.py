@@ -6,6 +6,7 @@ probability of each label sequence, and its gradient. Sums over all alignments r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,78 +153,31 @@ def _run(
     return call_library(graph, prog, f"popnn::ctc::{function}", traced, operands, types=types, name=name)
 
 
-def calcCTCLossLogProbabilities(
-    graph: Graph,
-    outType: Type,
-    logProbs: Tensor,
-    labels: Tensor,
-    dataLengths: Tensor,
-    labelLengths: Tensor,
-    prog: Target,
-    blankClass: int,
-    plan: Plan,
-    name: str = "",
-    *rest: Any,
-) -> Tensor:
-    function = "calcCTCLossLogProbabilities"
-    return _run(
-        graph, function, outType, logProbs, labels, dataLengths, labelLengths, prog, blankClass, False, False, name
-    )[0]
+def _make(function: str, *, logits: bool, gradient: bool) -> Callable[..., Any]:
+    """One of the four functions: of logits or of their logarithms after a softmax, with or without the gradient."""
+
+    def calculate(
+        graph: Graph,
+        outType: Type,
+        data: Tensor,
+        labels: Tensor,
+        dataLengths: Tensor,
+        labelLengths: Tensor,
+        prog: Target,
+        blankClass: int,
+        plan: Plan,
+        name: str = "",
+        *rest: Any,
+    ) -> Any:
+        lengths = (dataLengths, labelLengths)
+        made = _run(graph, function, outType, data, labels, *lengths, prog, blankClass, logits, gradient, name)
+        return (made[0], made[1]) if gradient else made[0]
+
+    return calculate
 
 
-def calcCTCLossLogits(
-    graph: Graph,
-    outType: Type,
-    logits: Tensor,
-    labels: Tensor,
-    dataLengths: Tensor,
-    labelLengths: Tensor,
-    prog: Target,
-    blankClass: int,
-    plan: Plan,
-    name: str = "",
-    *rest: Any,
-) -> Tensor:
-    function = "calcCTCLossLogits"
-    return _run(
-        graph, function, outType, logits, labels, dataLengths, labelLengths, prog, blankClass, True, False, name
-    )[0]
-
-
-def calcLossAndGradientLogProbabilities(
-    graph: Graph,
-    outType: Type,
-    logProbs: Tensor,
-    labels: Tensor,
-    dataLengths: Tensor,
-    labelLengths: Tensor,
-    prog: Target,
-    blankClass: int,
-    plan: Plan,
-    name: str = "",
-    *rest: Any,
-) -> tuple[Tensor, Tensor]:
-    """The gradient is that of the log probabilities themselves: minus the share of alignments in each class."""
-    function = "calcLossAndGradientLogProbabilities"
-    made = _run(
-        graph, function, outType, logProbs, labels, dataLengths, labelLengths, prog, blankClass, False, True, name
-    )
-    return made[0], made[1]
-
-
-def calcLossAndGradientLogits(
-    graph: Graph,
-    outType: Type,
-    logits: Tensor,
-    labels: Tensor,
-    dataLengths: Tensor,
-    labelLengths: Tensor,
-    prog: Target,
-    blankClass: int,
-    plan: Plan,
-    name: str = "",
-    *rest: Any,
-) -> tuple[Tensor, Tensor]:
-    function = "calcLossAndGradientLogits"
-    made = _run(graph, function, outType, logits, labels, dataLengths, labelLengths, prog, blankClass, True, True, name)
-    return made[0], made[1]
+calcCTCLossLogProbabilities = _make("calcCTCLossLogProbabilities", logits=False, gradient=False)
+calcCTCLossLogits = _make("calcCTCLossLogits", logits=True, gradient=False)
+# The gradient is that of the log probabilities themselves: minus the share of alignments in each class.
+calcLossAndGradientLogProbabilities = _make("calcLossAndGradientLogProbabilities", logits=False, gradient=True)
+calcLossAndGradientLogits = _make("calcLossAndGradientLogits", logits=True, gradient=True)

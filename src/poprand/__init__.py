@@ -165,10 +165,7 @@ def dropout(
     name: str = "",
 ) -> Tensor:
     """Elements are kept with a probability and multiplied by `scale`, else zero."""
-    element, numbers = input_.elementType(), [keepProbability, scale]
-    return _draw(
-        graph, "dropout", "aten.native_dropout.default", masterSeed, seedModifier, input_, element, prog, numbers, name
-    )
+    return _drop(graph, masterSeed, seedModifier, input_, [keepProbability, scale], prog, name, input_.shape())
 
 
 def shapedDropout(
@@ -183,20 +180,21 @@ def shapedDropout(
     name: str = "",
 ) -> Tensor:
     """The same with a mask in the shape of `reference`, which is broadcast."""
-    element, numbers = input_.elementType(), [keepProbability, scale]
-    return _draw(
-        graph,
-        "dropout",
-        "aten.native_dropout.default",
-        masterSeed,
-        seedModifier,
-        input_,
-        element,
-        prog,
-        numbers,
-        name,
-        reference.shape(),
-    )
+    return _drop(graph, masterSeed, seedModifier, input_, [keepProbability, scale], prog, name, reference.shape())
+
+
+def _drop(
+    graph: Graph,
+    seed: Tensor | None,
+    modifier: int,
+    given: Tensor,
+    numbers: Sequence[float],
+    prog: Target,
+    name: str,
+    mask_shape: Sequence[int],
+) -> Tensor:
+    priced, element = "aten.native_dropout.default", given.elementType()
+    return _draw(graph, "dropout", priced, seed, modifier, given, element, prog, numbers, name, mask_shape)
 
 
 def setSeed(graph: Graph, masterSeed: Tensor, seedModifier: int, prog: Target, name: str = "") -> None:

@@ -29,61 +29,48 @@ protected:
   std::array<std::size_t, 2> blockDimensions;
 };
 
-// A row and a column for each block.
-template <typename T> struct COOMatrix : Block {
-  std::size_t numRows = 0, numColumns = 0; // 0: those of the product that the matrix is for
+// What the formats have in common. Sizes of 0 are those of the product that a matrix is for.
+template <typename T> struct StoredMatrix : Block {
+  std::size_t numRows = 0, numColumns = 0;
   std::vector<T> nzValues;
   std::vector<std::size_t> columnIndices, rowIndices;
 
-  COOMatrix(std::vector<T> values, std::vector<std::size_t> columns, std::vector<std::size_t> rows,
-            const std::array<std::size_t, 2> &block = {{1, 1}})
-      : COOMatrix(0, 0, std::move(values), std::move(columns), std::move(rows), block) {}
-  COOMatrix(std::size_t rowCount, std::size_t columnCount, std::vector<T> values, std::vector<std::size_t> columns,
-            std::vector<std::size_t> rows, const std::array<std::size_t, 2> &block = {{1, 1}})
+  StoredMatrix(std::vector<T> values, std::vector<std::size_t> columns, std::vector<std::size_t> rows,
+               const std::array<std::size_t, 2> &block = {{1, 1}})
+      : StoredMatrix(0, 0, std::move(values), std::move(columns), std::move(rows), block) {}
+  StoredMatrix(std::size_t rowCount, std::size_t columnCount, std::vector<T> values, std::vector<std::size_t> columns,
+               std::vector<std::size_t> rows, const std::array<std::size_t, 2> &block = {{1, 1}})
       : Block(block), numRows(rowCount), numColumns(columnCount), nzValues(std::move(values)),
         columnIndices(std::move(columns)), rowIndices(std::move(rows)) {}
-  COOMatrix(std::size_t numNZValues, const std::array<std::size_t, 2> &block = {{1, 1}})
-      : Block(block), nzValues(numNZValues), columnIndices(numNZValues), rowIndices(numNZValues) {}
-  COOMatrix(const std::array<std::size_t, 2> &block = {{1, 1}}) : Block(block) {}
+  StoredMatrix(const std::array<std::size_t, 2> &block = {{1, 1}}) : Block(block) {}
 
+protected:
+  StoredMatrix(const std::array<std::size_t, 2> &block, std::size_t values, std::size_t columns, std::size_t rows)
+      : Block(block), nzValues(values), columnIndices(columns), rowIndices(rows) {}
+};
+
+// A row and a column for each block.
+template <typename T> struct COOMatrix : StoredMatrix<T> {
+  using StoredMatrix<T>::StoredMatrix;
+  COOMatrix(std::size_t numNZValues, const std::array<std::size_t, 2> &block = {{1, 1}})
+      : StoredMatrix<T>(block, numNZValues, numNZValues, numNZValues) {}
+  COOMatrix() {}
   openipu::Named named() const { return Block::named("COO", *this); }
 };
 // A row for each block; `columnIndices` says where each column of blocks starts in the values.
-template <typename T> struct CSCMatrix : Block {
-  std::size_t numRows = 0, numColumns = 0; // 0: those of the product that the matrix is for
-  std::vector<T> nzValues;
-  std::vector<std::size_t> columnIndices, rowIndices;
-
-  CSCMatrix(std::vector<T> values, std::vector<std::size_t> columns, std::vector<std::size_t> rows,
-            const std::array<std::size_t, 2> &block = {{1, 1}})
-      : CSCMatrix(0, 0, std::move(values), std::move(columns), std::move(rows), block) {}
-  CSCMatrix(std::size_t rowCount, std::size_t columnCount, std::vector<T> values, std::vector<std::size_t> columns,
-            std::vector<std::size_t> rows, const std::array<std::size_t, 2> &block = {{1, 1}})
-      : Block(block), numRows(rowCount), numColumns(columnCount), nzValues(std::move(values)),
-        columnIndices(std::move(columns)), rowIndices(std::move(rows)) {}
+template <typename T> struct CSCMatrix : StoredMatrix<T> {
+  using StoredMatrix<T>::StoredMatrix;
   CSCMatrix(std::size_t numNZValues, std::size_t numColumns, const std::array<std::size_t, 2> &block = {{1, 1}})
-      : Block(block), nzValues(numNZValues), columnIndices(numColumns + 1), rowIndices(numNZValues) {}
-  CSCMatrix(const std::array<std::size_t, 2> &block = {{1, 1}}) : Block(block) {}
-
+      : StoredMatrix<T>(block, numNZValues, numColumns + 1, numNZValues) {}
+  CSCMatrix() {}
   openipu::Named named() const { return Block::named("CSC", *this); }
 };
 // A column for each block; `rowIndices` says where each row of blocks starts in the values.
-template <typename T> struct CSRMatrix : Block {
-  std::size_t numRows = 0, numColumns = 0; // 0: those of the product that the matrix is for
-  std::vector<T> nzValues;
-  std::vector<std::size_t> columnIndices, rowIndices;
-
-  CSRMatrix(std::vector<T> values, std::vector<std::size_t> columns, std::vector<std::size_t> rows,
-            const std::array<std::size_t, 2> &block = {{1, 1}})
-      : CSRMatrix(0, 0, std::move(values), std::move(columns), std::move(rows), block) {}
-  CSRMatrix(std::size_t rowCount, std::size_t columnCount, std::vector<T> values, std::vector<std::size_t> columns,
-            std::vector<std::size_t> rows, const std::array<std::size_t, 2> &block = {{1, 1}})
-      : Block(block), numRows(rowCount), numColumns(columnCount), nzValues(std::move(values)),
-        columnIndices(std::move(columns)), rowIndices(std::move(rows)) {}
+template <typename T> struct CSRMatrix : StoredMatrix<T> {
+  using StoredMatrix<T>::StoredMatrix;
   CSRMatrix(std::size_t numNZValues, std::size_t numRows, const std::array<std::size_t, 2> &block = {{1, 1}})
-      : Block(block), nzValues(numNZValues), columnIndices(numNZValues), rowIndices(numRows + 1) {}
-  CSRMatrix(const std::array<std::size_t, 2> &block = {{1, 1}}) : Block(block) {}
-
+      : StoredMatrix<T>(block, numNZValues, numNZValues, numRows + 1) {}
+  CSRMatrix() {}
   openipu::Named named() const { return Block::named("CSR", *this); }
 };
 

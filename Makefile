@@ -22,8 +22,8 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs fuzz-poplar bench bench-plan bench-poplar crash docs wheel-test clean
-.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle bench-paddle demo-paddle conformance-onnx bench-onnx
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ fuzz-poplar: $(READY) ## 2,000 random Poplar programs (3,000 with races), batche
 bench-poplar: $(READY) ## building, running and planning Poplar programs against their limits
 	$(BIN)/python -m bench.poplar_speed
 
+bench-cycles: $(READY) ## memory of a process that compiles and destroys 1,000 programs; CYCLES="--cycles 100" is quicker
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.compile_cycles $(CYCLES)
+
 bench-plan: $(READY) ## time of planning every example model
 	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)
 
@@ -86,6 +89,7 @@ fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--progra
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py
 	$(BIN)/python docs/generate_paddle.py
+	$(BIN)/python docs/generate_tensorflow.py
 	$(BIN)/python docs/generate_poplar.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
@@ -96,6 +100,9 @@ wheel-test: $(READY) ## build the wheel, install it into a clean environment, an
 
 conformance-paddle: $(PADDLE_READY) ## run the public test/ipu of Paddle; OPENIPU_PADDLE_CHECKOUT names its checkout
 	$(PADDLE)/bin/python tests/conformance/run_paddle.py --page
+
+conformance-tensorflow: $(TF_READY) ## run the public tests of TensorFlow on IPU; OPENIPU_TENSORFLOW_CHECKOUT names their checkout
+	$(TF)/bin/python tests/conformance/run_tensorflow.py --page
 
 bench-paddle: $(PADDLE_READY) ## training and inference against Paddle's own CPU executor and predictor
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m bench.paddle_speed

@@ -232,6 +232,17 @@ def test_a_computation_without_tensors_is_an_operation():
         assert session.run(v1.global_variables()) == [5.0]
 
 
+def test_made_up_data_need_no_data_set_and_leave_outfeeds_empty(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_synthetic_data --synthetic_data_initializer=3")
+    queue = make_queue(numpy.arange(3, dtype="f"), repeat=False)
+    out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    result = compile_on_ipu(lambda: ipu.loops.repeat(5, lambda t, x: (t + x, out.enqueue(t)), [0.0], queue))
+    dequeue = out.dequeue()
+    with v1.Session() as session:
+        assert session.run(result) == [15.0]  # 5 times 3
+        assert session.run(dequeue).shape == (0,)
+
+
 def test_a_program_that_never_connects_cannot_run():
     config = ipu.config.IPUConfig()
     config.device_connection.type = ipu.config.DeviceConnectionType.NEVER

@@ -107,6 +107,8 @@ def name_variables(graph: Any) -> dict[int, tuple[str, Any]]:
     found: dict[int, tuple[str, Any]] = {}
     taken: set[str] = set()
     for variable in list_variables(graph):
+        if not hasattr(variable, "handle"):  # of the old kind, which stays on the host
+            continue
         name = str(variable.name).rpartition(":")[0] or str(variable.name)
         number, title = 0, name
         while title in taken:

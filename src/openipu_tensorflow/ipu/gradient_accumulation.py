@@ -23,7 +23,7 @@ class GradientAccumulationReductionMethod(Enum):
         if isinstance(reduction_method, str) and reduction_method.upper() in cls.__members__:
             return cls[reduction_method.upper()]
         raise ValueError(
-            f"Cannot parse {reduction_method!r} as one of GradientAccumulationReductionMethod. Valid values are: "
+            f"Cannot parse {reduction_method} as one of GradientAccumulationReductionMethod. Valid values are: "
             f"{', '.join(cls.__members__)}."
         )
 

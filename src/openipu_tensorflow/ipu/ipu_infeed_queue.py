@@ -14,7 +14,9 @@ from typing import Any
 import numpy
 
 from openipu_tensorflow.ipu.clusters.providers import Runner, register_provider
+from openipu_tensorflow.ipu.clusters.results import warn_of_older
 from openipu_tensorflow.ipu.clusters.tracing import current_trace, make_marker
+from openipu_tensorflow.ipu.configuration.flags import SyntheticDataCategory, read_flags
 
 _numbers = itertools.count()
 _REFUSED = ("int64", "uint64", "float64", "string", "complex64", "complex128", "variant", "resource")
@@ -34,11 +36,8 @@ class IPUInfeedQueue:
         from tensorflow.python.data.ops import dataset_ops
         from tensorflow.python.eager import context
 
-        older = {"feed_name", "device_ordinal", "replication_factor", "data_to_prefetch"}
-        unknown = set(kwargs) - older
-        if unknown:
-            raise TypeError(f"IPUInfeedQueue has no argument {sorted(unknown)[0]!r}.")
-        depth = kwargs.get("data_to_prefetch") if prefetch_depth is None else prefetch_depth
+        warn_of_older(kwargs, "IPUInfeedQueue")
+        depth = prefetch_depth
         self._check_depth(depth)
         if device_ordinal is not None and (not isinstance(device_ordinal, int) or device_ordinal < 0):
             raise ValueError(f"Device ordinal must be >= 0, and is {device_ordinal!r}.")
@@ -180,6 +179,9 @@ class IPUInfeedQueue:
         """The next `count` elements: for each tensor one array with an axis for them in front."""
         from tensorflow.python.framework import errors
 
+        flags = read_flags()
+        if flags["null_data_feed"] or SyntheticDataCategory.Infeed in flags.categories:
+            return [make_up(spec, count, str(flags["synthetic_data_initializer"])) for spec in self._flat_specs()]
         if not self._eager and session not in self._started:
             raise errors.FailedPreconditionError(
                 None,
@@ -204,6 +206,17 @@ class IPUInfeedQueue:
     def bytes_per_element(self) -> int:
         """The size of one element."""
         return sum(spec.shape.num_elements() * spec.dtype.size for spec in self._flat_specs())
+
+
+def make_up(spec: Any, count: int, initializer: str) -> numpy.ndarray[Any, Any]:
+    """Data that no data set was asked for."""
+    shape, kind = (count, *spec.shape.as_list()), spec.dtype.as_numpy_dtype
+    rng = numpy.random.default_rng(0)
+    if initializer in ("random", "uniform") and spec.dtype.is_floating:
+        return rng.uniform(size=shape).astype(kind)
+    if initializer == "normal" and spec.dtype.is_floating:
+        return rng.normal(size=shape).astype(kind)
+    return numpy.full(shape, int(initializer) if initializer.lstrip("-").isdigit() else 0, kind)
 
 
 class _Begin:

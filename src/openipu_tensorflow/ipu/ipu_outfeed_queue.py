@@ -15,7 +15,9 @@ from typing import Any
 import numpy
 
 from openipu_tensorflow.ipu.clusters.providers import Runner, register_provider
+from openipu_tensorflow.ipu.clusters.results import warn_of_older
 from openipu_tensorflow.ipu.clusters.tracing import Enqueue, current_trace, make_marker
+from openipu_tensorflow.ipu.configuration.flags import SyntheticDataCategory, read_flags
 
 _numbers = itertools.count()
 
@@ -38,9 +40,7 @@ class IPUOutfeedQueue:
         optimise_latency: bool = False,
         **kwargs: Any,
     ) -> None:
-        unknown = set(kwargs) - {"feed_name", "replication_factor", "io_batch_size", "outfeed_all"}
-        if unknown:
-            raise TypeError(f"IPUOutfeedQueue has no argument {sorted(unknown)[0]!r}.")
+        warn_of_older(kwargs, "IPUOutfeedQueue")
         mode = IPUOutfeedMode.ALL if outfeed_mode is None else outfeed_mode
         if not isinstance(mode, IPUOutfeedMode):
             raise ValueError(f"outfeed_mode must be an IPUOutfeedMode, not {mode!r}.")
@@ -164,7 +164,7 @@ class IPUOutfeedQueue:
     def put(self, values: Sequence[numpy.ndarray[Any, Any]], replicas: int = 1) -> None:
         """Values of some rounds: for each tensor [rounds, (replicas,) ...]."""
         chunk = [numpy.asarray(value) for value in values]
-        if not len(chunk[0]):
+        if not len(chunk[0]) or SyntheticDataCategory.Outfeed in read_flags().categories:
             return
         with self._lock:
             self._replicas = replicas

@@ -176,8 +176,8 @@ def check_rounds(rounds: int | None, length: int, stages: int) -> None:
         raise errors.FailedPreconditionError(
             None,
             None,
-            f"The loop runs {rounds} rounds, and gradients of {length} rounds become one update: the number of rounds "
-            f"must be a multiple of {length}.",
+            f"Detected a gradient accumulation operation with {length} micro-batches in a loop of {rounds} rounds: the "
+            f"number of rounds must be a multiple of {length}.",
         )
 
 

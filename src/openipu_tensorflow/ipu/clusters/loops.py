@@ -33,7 +33,9 @@ def is_plain(body: Prepared, carried: Sequence[Sequence[Any]]) -> bool:
     if len(updates) != len(body.items) or len(updates) > 1:
         return False
     update = body.inner[id(updates[0])][0] if updates else None
-    return not any(stage.ops for stage in body.stages[1:]) and (update is None or not update.items)
+    if update is not None and (update.items or any(stage.enqueues for stage in update.stages)):
+        return False
+    return not any(stage.ops for stage in body.stages[1:])
 
 
 def run_plain_loop(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,11 +136,16 @@ def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
             system=choose_machine(config),
             profile_directory=None if profile is None else _name_report(profile, around.name),
             cache_directory=find_cache(),
-            show_progress=read_flags()["show_progress_bar"] is True,
+            show_progress=_shows_progress(),
         )
         if around.device.connection is DeviceConnectionType.PRE_COMPILE:
             _logger.info("%s has been compiled; it is kept in %s.", around.name, find_cache() or "the user's cache")
     return part.steps[key]
+
+
+def _shows_progress() -> bool:
+    wanted = str(read_flags()["show_progress_bar"])
+    return sys.stderr.isatty() if wanted == "auto" else wanted == "true"
 
 
 def _name_report(root: Path, name: str) -> Path:

@@ -7,8 +7,24 @@ is asked for.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+_OLDER = {
+    "feed_name": "queues have names of their own",
+    "replication_factor": "replicas follow from the IPUs of the device and the shards of the program",
+    "data_to_prefetch": "prefetch_depth takes its place",
+    "io_batch_size": "results are handed over as they come",
+}
+
+
+def warn_of_older(given: Mapping[str, Any], what: str) -> None:
+    """Arguments of SDKs before 2.1 have no effect any more; others are refused."""
+    for name in given:
+        if name not in _OLDER:
+            raise TypeError(f"{what} has no argument {name!r}.")
+        logging.getLogger("openipu").warning("%s: %s has no effect; %s.", what, name, _OLDER[name])
 
 
 def split_results(returned: Any, what: str) -> tuple[list[Any], list[Any]]:

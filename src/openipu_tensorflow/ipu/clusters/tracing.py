@@ -85,18 +85,22 @@ def current_trace() -> Trace | None:
 
 @contextlib.contextmanager
 def trace_computation(graph: Any, device: str) -> Iterator[Trace]:
-    """Trace what is called inside. Control flow of TensorFlow becomes ops with functions, which can be read."""
-    from tensorflow.python.ops import control_flow_util
+    """Trace what is called inside. Loops become ops with functions, variables have handles: both can be read."""
+    from tensorflow.python.ops import control_flow_util, resource_variables_toggle
 
     trace = Trace(graph, device)
     stack: list[Trace] = getattr(_local, "stack", [])
     _local.stack = [*stack, trace]
     before = control_flow_util.ENABLE_CONTROL_FLOW_V2
     control_flow_util.ENABLE_CONTROL_FLOW_V2 = True
+    had_resources = resource_variables_toggle.resource_variables_enabled()
+    resource_variables_toggle.enable_resource_variables()
     try:
         yield trace
     finally:
         control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+        if not had_resources:
+            resource_variables_toggle.disable_resource_variables()
         _local.stack = stack
 
 

@@ -42,8 +42,12 @@ FLAGS: Mapping[str, Flag] = {
     "use_ipu_model": Flag(False, "acts: the machine is the one that ipu_model of the configuration describes"),
     "ipu_model_tiles": Flag(0, "acts: with use_ipu_model, how many tiles an IPU has"),
     "use_synthetic_data": Flag(False, "acts: nothing is read from infeeds, and outfeeds stay empty"),
-    "synthetic_data_categories": Flag("", "acts: as use_synthetic_data, for the categories that it names"),
-    "synthetic_data_initializer": Flag("", "acts: random, normal, uniform, or a whole number for all elements"),
+    "synthetic_data_categories": Flag(
+        "", "acts: infeed and outfeed, as use_synthetic_data; seed, hostembedding and parameters stay what they are"
+    ),
+    "synthetic_data_initializer": Flag(
+        "", "acts: random, normal, uniform, or a whole number for all elements; without it zeros"
+    ),
     "log_cycle_count": Flag(-1, "acts: the planned cycles of a run are logged, from this tile on"),
     "max_compilation_threads": Flag(-1, _THREADS),
     "max_infeed_threads": Flag(-1, _THREADS),

@@ -28,7 +28,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         super().__init__(opt._opt if crosses else opt, name)
         if isinstance(num_mini_batches, bool) or not isinstance(num_mini_batches, int) or num_mini_batches < 1:
             raise ValueError(f"num_mini_batches must be a positive number, and is {num_mini_batches!r}.")
-        _check_dtype(dtype)
+        self._dtype = dtype
         method = GradientAccumulationReductionMethod.SUM if reduction_method is None else reduction_method
         self._num_mini_batches = num_mini_batches
         self._options = UpdateOptions(
@@ -43,7 +43,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         def apply(pairs: list[tuple[Any, Any]]) -> Any:
             return self._opt.apply_gradients(pairs, global_step, name)
 
-        return add_update(list(grads_and_vars), apply, self._options, type(self).__name__)
+        return add_update(cast_gradients(grads_and_vars, self._dtype), apply, self._options, type(self).__name__)
 
 
 class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV2):
@@ -92,17 +92,16 @@ class CrossReplicaGradientAccumulationOptimizer(CrossReplicaGradientAccumulation
         super().__init__(opt, num_mini_batches, name=name)
 
 
-def _check_dtype(dtype: Any) -> None:
-    """The type of accumulators: one of TensorFlow's, a function from variables to it, or None for the gradient's."""
-    from tensorflow.python.framework import dtypes
+def cast_gradients(pairs: Any, dtype: Any) -> list[tuple[Any, Any]]:
+    """Gradients in the type of their accumulators: a type, a function from variables to it, None for their own."""
+    from tensorflow.python.framework import dtypes, ops
+    from tensorflow.python.ops import math_ops
 
-    if dtype is None:
-        return
-    if callable(dtype) and not isinstance(dtype, type):
-        raise NotImplementedError(
-            "dtype as a function of the variable: accumulators here have the type of their gradients. Leave it out."
-        )
-    if dtypes.as_dtype(dtype) != dtypes.float32:
-        raise NotImplementedError(
-            f"dtype={dtype!r}: accumulators here are float32, or of the type of their gradients. Leave it out."
-        )
+    made: list[tuple[Any, Any]] = []
+    for gradient, variable in pairs:
+        chosen = dtype(variable) if callable(dtype) and not isinstance(dtype, type) else dtype
+        if gradient is None or chosen is None:
+            made.append((gradient, variable))
+        else:
+            made.append((math_ops.cast(ops.convert_to_tensor(gradient), dtypes.as_dtype(chosen)), variable))
+    return made

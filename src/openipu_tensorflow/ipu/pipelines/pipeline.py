@@ -56,11 +56,9 @@ def pipeline(
 ) -> Any:
     """Run the stages over `repeat_count` times `gradient_accumulation_count` micro-batches."""
     given = dict(locals())
-    from openipu_tensorflow.ipu.optimizers.gradient_accumulation_optimizer import _check_dtype
-
     training = optimizer_function is not None
-    _check_dtype(gradient_accumulation_dtype)
-    _check_dtype(accumulate_outfeed_dtype)
+    if accumulate_outfeed_dtype is not None:
+        _check_outfeed_dtype(accumulate_outfeed_dtype)
     options = build_options(computational_stages, gradient_accumulation_count, training, given)
     _check_queues(given, training)
     trace = find_trace("pipelining_ops.pipeline")
@@ -76,6 +74,21 @@ def pipeline(
         level.targets = [*tracing.targets, *ends]
     level.marks["pipeline"] = options
     return _finish(level, options, accumulate_outfeed)
+
+
+def _check_outfeed_dtype(dtype: Any) -> None:
+    from tensorflow.python.framework import dtypes
+
+    if callable(dtype) and not isinstance(dtype, type):
+        raise NotImplementedError(
+            "accumulate_outfeed_dtype as a function: what is accumulated keeps the type of its tensor. Cast it in the "
+            "last stage."
+        )
+    if dtypes.as_dtype(dtype) != dtypes.float32:
+        raise NotImplementedError(
+            f"accumulate_outfeed_dtype={dtype!r}: what is accumulated keeps the type of its tensor. Cast it in the "
+            "last stage."
+        )
 
 
 def _check_queues(given: dict[str, Any], training: bool) -> None:
@@ -169,7 +182,9 @@ def _train(
                 f"{type(answer).__name__}."
             )
         ends = _enqueue(outputs, given, answer.loss)
-    pairs = answer.compute_gradients()
+    from openipu_tensorflow.ipu.optimizers.gradient_accumulation_optimizer import cast_gradients
+
+    pairs = cast_gradients(answer.compute_gradients(), given["gradient_accumulation_dtype"])
     if not any(gradient is not None for gradient, _ in pairs):
         raise ValueError("No variables to optimize.")
     update = UpdateOptions(

@@ -1,0 +1,67 @@
+"""A pytest plugin for the public suites of TensorFlow on IPU: their helpers from the checkout, all else from openipu.
+
+In: `OPENIPU_TENSORFLOW_CHECKOUT`. Out: `tensorflow.python.ipu.test_utils` and `.tests` come from it. What stock
+TensorFlow 2.21 lacks and only the suites' own references use is put back here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(os.environ["OPENIPU_TENSORFLOW_CHECKOUT"]) / "tensorflow"
+ORIGINAL, OURS = "tensorflow.python.ipu", "openipu_tensorflow.ipu"
+HELPERS = ("test_utils", "tests")
+
+
+class _Alias:
+    """The module of another name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return importlib.import_module(self._name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class _Finder:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        for helper in HELPERS:
+            if name == f"{OURS}.{helper}":
+                return ModuleSpec(name, _Alias(f"{ORIGINAL}.{helper}"), is_package=True)  # type: ignore[arg-type]
+            if name == f"{ORIGINAL}.{helper}" or name.startswith(f"{ORIGINAL}.{helper}."):
+                return _find_file(name, ROOT / name.removeprefix("tensorflow.").replace(".", "/"))
+        return None
+
+
+def _find_file(name: str, place: Path) -> ModuleSpec | None:
+    if not place.is_dir():
+        return importlib.util.spec_from_file_location(name, place.with_suffix(".py"))
+    if (place / "__init__.py").is_file():
+        where = [str(place)]
+        return importlib.util.spec_from_file_location(name, place / "__init__.py", submodule_search_locations=where)
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [str(place)]
+    return spec
+
+
+def _put_back() -> None:
+    """`initialized_value` of variables, which the suites' references on the CPU call."""
+    from tensorflow.python.ops import variables
+
+    variables.Variable.initialized_value = lambda self: self.initial_value
+
+
+sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+_put_back()

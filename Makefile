@@ -23,7 +23,7 @@ PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_t
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
-.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow bench-paddle demo-paddle conformance-onnx bench-onnx
+.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow bench-paddle demo-paddle demo-keras conformance-onnx bench-onnx
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	.venv/bin/gc-info -l
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
+
+demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
+	$(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
 
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)

@@ -42,8 +42,8 @@ FUNCTIONS = {
     "paddle.utils.run_check": "Paddle's own",
 }
 VARIABLES = {
-    "IPU_COMPILE_ONLY": "acts: programs are compiled and kept, and runs answer with nothing",
-    "IPU_CACHE_PATH": "acts: where plans and native code are kept, and looked for",
+    "IPU_COMPILE_ONLY": "acts: programs are planned and compiled, both are kept, and runs answer with nothing",
+    "IPU_CACHE_PATH": "acts: where plans are kept and looked for; native code is in `OPENIPU_CACHE_DIR`",
     "IPU_ONNX_DUMP_PATH": "acts: each program is written there as ONNX when it is compiled",
     "POPLAR_IPUMODEL": "no effect: every IPU is a model here; choose a system with `--system`",
     "OPENIPU_PADDLE": "of openipu: 1 switches IPUs on wherever Paddle is imported",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from openipu.errors import OptionError, TranslationError
-from openipu.graph import OptimizerSpec
+from openipu.graph import OptimizerSpec, Tier
 from openipu.session import Compiled, FrontEnd, compile_model
 from openipu.translate import ForeignGraph, TensorType
 from openipu.translate.paddle import (
@@ -37,7 +37,13 @@ from openipu_paddle.scopes import find_tensor, read_variable
 from openipu_paddle.strategy import IpuStrategy
 
 CACHE_VARIABLE = "IPU_CACHE_PATH"
+COMPILE_ONLY_VARIABLE = "IPU_COMPILE_ONLY"
 _NARROWED = {torch.int64: torch.int64, torch.float64: torch.float32}
+
+
+def is_compiling_only() -> bool:
+    """Are programs compiled, and not run?"""
+    return os.environ.get(COMPILE_ONLY_VARIABLE, "").lower() in ("1", "true")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +114,8 @@ def compile_prepared(
 ) -> tuple[Compiled, PaddleModule]:
     """Capture, plan and make executable. `shapes` are those of one micro-batch."""
     options = build_run_options(strategy._ipu_strategy)
+    if is_compiling_only() and not options.deterministic:
+        options = replace(options, tier=Tier.COMPILED)  # later runs find the native code, too
     weights = {name: _describe_weight(prepared, scope, name) for name in prepared.held}
     optimizer = prepared.optimizer
     trained = () if optimizer is None else optimizer.parameters

@@ -7,7 +7,6 @@ them. Weights and optimizer state come from the scope before the first run, and 
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,14 +19,13 @@ from openipu.capture import compute_hyper_parameters
 from openipu.errors import InputError, OpenIpuError
 from openipu.session import Compiled
 from openipu.translate.paddle import OptimizerDescription, PaddleModule
-from openipu_paddle.compiling import Prepared, compile_prepared, find_shapes, make_spec
+from openipu_paddle.compiling import Prepared, compile_prepared, find_shapes, is_compiling_only, make_spec
 from openipu_paddle.devices import release_ipus
 from openipu_paddle.dumping import find_dump_path, write_onnx
 from openipu_paddle.run_options import read_shape
 from openipu_paddle.scopes import find_tensor, read_number, read_variable, to_numpy, to_torch, write_variable
 from openipu_paddle.strategy import IpuStrategy
 
-COMPILE_ONLY_VARIABLE = "IPU_COMPILE_ONLY"
 _NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32}
 
 
@@ -56,7 +54,7 @@ class IpuProgram:
                 self.save(dump)
             except OpenIpuError as error:
                 warnings.warn(f"The program is not written to {dump}: {error}", stacklevel=2)
-        if self._skips_runs():
+        if is_compiling_only():
             self.compiled.executable.compile()  # what a first run would do, so that the cache has all of it
         return self.compiled
 
@@ -80,7 +78,7 @@ class IpuProgram:
                 for name, value in inputs.items()
             }
             self.compile(find_shapes(self.prepared, self.strategy, fed))
-        if self._skips_runs():
+        if is_compiling_only():
             return []
         compiled = self._need_compiled()
         if not self._loaded:
@@ -94,9 +92,6 @@ class IpuProgram:
             self._restore_training(kept)
         found = dict(zip(self.prepared.fetches, result.outputs, strict=True))
         return [self._shape_output(name, found[name]) for name in fetches]
-
-    def _skips_runs(self) -> bool:
-        return os.environ.get(COMPILE_ONLY_VARIABLE, "").lower() in ("1", "true")
 
     @property
     def _evaluates(self) -> bool:

@@ -62,6 +62,8 @@ def main() -> int:
     outcomes: dict[str, str] = {}
     for one in run_files(Path(checkout) / "tests", options, rules["left_out"]):
         outcomes |= one
+        again = {item.partition("::")[0] for item in one}
+        before = {item: outcome for item, outcome in before.items() if item.partition("::")[0] not in again}
         options.json.write_text(json.dumps({**before, **outcomes}, indent=1))
     failed = {item: outcome for item, outcome in outcomes.items() if outcome not in ("passed", "skipped")}
     unknown = [item for item in failed if find_reason(item, rules["misses"]) is None]
@@ -130,7 +132,8 @@ def run_file(file: Path, tests: Path, options: argparse.Namespace, device: str) 
         problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
         message = "" if problem is None else " ".join((problem.get("message") or "").split())[:300]
         kind = "passed" if problem is None else problem.tag
-        outcomes[f"{name}::{case.get('name', '')}"] = kind if kind in ("passed", "skipped") else f"{kind}: {message}"
+        title = "whole file" if message == "collection failure" else case.get("name", "")
+        outcomes[f"{name}::{title}"] = kind if kind in ("passed", "skipped") else f"{kind}: {message}"
     return outcomes
 
 

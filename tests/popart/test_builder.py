@@ -25,7 +25,7 @@ def test_names_follow_popart_rules(builder: popart.Builder) -> None:
     with builder.nameScope("layer1"), builder.nameScope("inner"):
         assert builder.addInputTensor(info) == "layer1/inner/input"
         assert builder.aiOnnx.sin(["input"]) == "layer1/inner/Sin:0"
-        assert builder.aiOnnx.sin(["input"], "wave") == "layer1/inner/wave:0"
+        assert builder.aiOnnx.sin(["input"], "wave") == "layer1/inner/Sin:0/1"
     assert builder.aiOnnx.sin(["input"]) == "Sin:0"
     assert builder.aiOnnx.sin(["input"]) == "Sin:0/1"
 

@@ -50,6 +50,47 @@ def test_a_loop_is_written_out_and_a_branch_is_taken_by_the_data():
         assert_allclose(found, function(tf.constant(x)), rtol=1e-6)
 
 
+def test_a_loop_that_the_data_ends_goes_on_for_as_long_as_it_says():
+    def function(x):
+        return tf.while_loop(lambda i, x: tf.reduce_sum(x) < 100, lambda i, x: (i + 1, x * 2), [0, x])
+
+    graph = trace(function, np.ones(2, np.float32))
+    step = compile_step(graph, inputs=graph.inputs[:1], outputs=graph.outputs)
+    for x in (np.ones(2, np.float32), np.full(2, 3, np.float32), np.full(2, 300, np.float32)):
+        for found, expected in zip(step.run([x]), function(tf.constant(x)), strict=True):
+            assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_variables_are_written_inside_loops_branches_and_functions(sign):
+    total, factor = tf.Variable([1.0, 2.0], name="total"), tf.Variable(3.0, name="factor")
+
+    @tf.function
+    def take(x):
+        total.assign_sub(x)
+        return total * 2
+
+    @tf.function
+    def function(x):
+        for i in tf.range(3):
+            total.assign_add(x * tf.cast(i, tf.float32))
+        if tf.reduce_sum(x) > 0:
+            total.assign(x * factor)
+        else:
+            factor.assign(5.0)
+        for _ in tf.range(2):
+            x = x + take(x)
+        return x * factor
+
+    graph = function.get_concrete_function(tf.TensorSpec((2,))).graph
+    step = compile_step(graph, inputs=graph.inputs[:1], outputs=graph.outputs[:1], targets=graph.control_outputs)
+    step.load({"total": total.numpy(), "factor": factor.numpy()})
+    x = np.array([sign, 2 * sign], np.float32)
+    assert_allclose(step.run([x])[0], function(tf.constant(x)))
+    assert_allclose(step.read()["total"], total.numpy())
+    assert_allclose(step.read()["factor"], factor.numpy())
+
+
 def test_an_op_without_a_rule_is_computed_by_tensorflow():
     x = draw(5, 5)
     (found,) = run(lambda x: tf.linalg.det(x + 5 * tf.eye(5)) + 1, x)

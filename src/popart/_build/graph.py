@@ -165,7 +165,7 @@ class BuilderGraph:
             if not domain:
                 self.model.ir_version = 3 if opset <= 8 else 4
         self._import(domain, opset)
-        made = [self.next_id(name or op, index) for index in range(outputs)]
+        made = [self.next_id(op, index) for index in range(outputs)]
         node = self.model.graph.node.add(op_type=op, domain=domain, input=inputs, output=made)
         if name or self.scopes:
             node.name = self.scope_name(name or op)

@@ -1,17 +1,21 @@
 """`While`, `If` and `Case`: functions inside a node.
 
 A loop whose condition is known at each pass when the program is compiled is written out; a branch of a known condition
-is the one that is taken. A branch that the data of a run decides becomes a branch of the program.
+is the one that is taken. A branch that the data of a run decides becomes a branch of the program, such a loop a call of
+the host.
 """
 
 from __future__ import annotations
 
 import torch
 
-from openipu.capture import capture_branches, is_capturing, is_on_ipu, lift
+from openipu.capture import call_in_graph, capture_branches, is_capturing, is_on_ipu, lift
+from openipu.graph import FunctionCall
 from openipu.translate.foreign import ForeignGraph
+from openipu.translate.interpret import Interpreter
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
+from openipu.translate.tensorflow.ops.lists import TensorList
 
 Tensor = torch.Tensor
 
@@ -24,15 +28,35 @@ def loop(site: Site) -> Results:
     while True:
         (going,) = site.run_body(condition, carried)
         if is_on_ipu(going):
-            site.fail(
-                "goes on for as long as a condition holds that depends on the data of a run, so that nobody knows how "
-                "many passes there are when it is compiled. Give the loop a fixed number of passes"
-            )
+            return _run_by_data(site, condition, body, carried)
         if not bool(going.reshape(())):
             return carried
         passes += 1
         site.check_steps(passes)
         carried = site.run_body(body, carried)
+
+
+def _run_by_data(site: Site, condition: ForeignGraph, body: ForeignGraph, carried: list[Tensor]) -> Results:
+    """A loop that goes on for as long as the data says: a call of the host, which runs the body with the same rules."""
+    if not is_capturing() or any(isinstance(value, TensorList) for value in carried):
+        site.fail(
+            "goes on for as long as a condition holds that depends on the data of a run, and collects a result of each "
+            "pass, so that nobody knows the shapes when it is compiled. Give the loop a fixed number of passes"
+        )
+    from openipu.translate.tensorflow.table import TABLE  # which is made of this module
+
+    def run_pass(graph: ForeignGraph, values: list[Tensor]) -> list[Tensor]:
+        found = Interpreter(TABLE, file=site.file).run(graph, dict(zip(graph.inputs, values, strict=True)))
+        return [found[name] for name in graph.outputs]
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        values = [tensor.clone() for tensor in tensors]
+        while bool(run_pass(condition, values)[0].reshape(())):
+            values = run_pass(body, values)
+        return [value.to(tensor.dtype).clone() for value, tensor in zip(values, tensors, strict=True)]
+
+    inputs = [lift(value) for value in carried]
+    return call_in_graph(FunctionCall("while_loop", run), inputs, inputs)
 
 
 @rule("If", "StatelessIf")

@@ -22,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs bench bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow bench-paddle demo-paddle demo-keras conformance-onnx bench-onnx
 
 help: ## what there is
@@ -73,6 +73,9 @@ bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two
 
 bench-poplar: $(READY) ## building, running and planning Poplar programs against their limits
 	$(BIN)/python -m bench.poplar_speed
+
+bench-cycles: $(READY) ## memory of a process that compiles and destroys 1,000 programs; CYCLES="--cycles 100" is quicker
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.compile_cycles $(CYCLES)
 
 bench-plan: $(READY) ## time of planning every example model
 	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)

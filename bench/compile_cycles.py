@@ -1,8 +1,9 @@
 """Does a process grow that compiles and destroys programs all day?
 
-In: the number of cycles. Out: resident memory after a tenth, a half and all of them, for each front end; the exit
-status says whether it stayed flat from the first tenth on. Each case has a process of its own, which takes a minute or
-several for 1,000 cycles:
+In: the number of cycles. Out: resident memory after a tenth, a half and all of them, for each front end, and in
+brackets what of it the C library has given out: that grows with a leak, the first also with gaps between blocks. The
+exit status says whether resident memory stayed flat from the first tenth on. Each case has a process of its own,
+which takes a minute or several for 1,000 cycles:
 
     python -m bench.compile_cycles
     python -m bench.compile_cycles --cycles 100 --cases training popart
@@ -11,6 +12,7 @@ several for 1,000 cycles:
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import subprocess
 import sys
@@ -102,6 +104,21 @@ def run_poplar() -> None:
     engine.run(0)
 
 
+class _HeapFigures(ctypes.Structure):
+    """What `mallinfo2` of the GNU C library returns."""
+
+    names = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+    _fields_ = [(name, ctypes.c_size_t) for name in names]
+
+
+def read_heap_bytes() -> int:
+    """Bytes in blocks that have been given out and not been given back."""
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = _HeapFigures
+    found = ask()
+    return int(found.uordblks + found.hblkhd)
+
+
 CASES: dict[str, Callable[[], None]] = {
     "training": train_small,
     "inference": infer,
@@ -116,14 +133,17 @@ def measure(case: str, cycles: int) -> bool:
     torch.set_num_threads(1)
     marks = {max(1, round(cycles * share)) for share in (FIRST, HALF, 1)}
     held: dict[int, int] = {}
+    given: dict[int, int] = {}
     for number in range(1, cycles + 1):
         CASES[case]()
         if number in marks:
             gc.collect()
-            held[number] = read_resident_bytes()
+            held[number], given[number] = read_resident_bytes(), read_heap_bytes()
     first, last = min(held), max(held)
     growth = (held[last] - held[first]) / max(1, last - first)
-    shown = ", ".join(f"{size / 2**20:.1f} MiB after {number:,}" for number, size in held.items())
+    shown = ", ".join(
+        f"{size / 2**20:.1f} MiB ({given[number] / 2**20:.2f}) after {number:,}" for number, size in held.items()
+    )
     flat = growth <= LIMIT_BYTES
     print(f"{case}: {shown}; {growth / 1024:+.2f} KiB a cycle{'' if flat else ': not flat'}", flush=True)
     return flat

@@ -1,4 +1,4 @@
-"""Draws predicted against published figures, one panel a kind of work, and prints their table, for the documentation.
+"""Draws predicted against published figures, one panel per kind of work, and prints their table, for the documentation.
 
 In: the JSON of `openipu validate --json`. Out: a PNG, and the table of `docs/fidelity.md` on standard output.
 

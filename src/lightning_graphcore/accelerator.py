@@ -61,7 +61,7 @@ class AcceleratorCore(metaclass=TwinMeta):
             devices = cls.auto_device_count()
         if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
             raise cls.package.configuration_error(
-                f'`devices={devices!r}` is no number of IPUs. Use a positive number (often a power of two), or "auto".'
+                f'`devices={devices!r}` is not a number of IPUs. Use a positive one (often a power of two), or "auto".'
             )
         return devices
 

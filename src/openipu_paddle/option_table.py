@@ -104,7 +104,7 @@ OPTIONS: dict[str, Option] = {
     "enable_gradient_accumulation": Option("bool", False, "acts: with accumulation_factor"),
     "enable_pipelining": Option("bool", False, "acts: stages work at the same time"),
     "enable_replicated_graphs": Option("bool", False, "acts: with replicated_graph_count"),
-    "enable_stochastic_rounding": Option("bool", False, "acts: half results are rounded by chance"),
+    "enable_stochastic_rounding": Option("bool", False, "acts: half results are rounded stochastically"),
     "enable_outlining": Option("bool", True, _COMPILER),
     **_same(
         *("bool", False, _COMPILER, "alias_zero_copy", "batch_serialization_settings.concat_on_execution_phase_change"),

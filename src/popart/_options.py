@@ -96,7 +96,7 @@ EFFECTS: dict[str, Effect] = {
     "enableReplicatedGraphs": Effect(False, ACTS, "allows a replicatedGraphCount of more than 1"),
     "enableSerializedMatmuls": Effect(True, NONE, _LAYOUT),
     "enableStableNorm": Effect(False, NONE, "PyTorch's norms are the stable ones"),
-    "enableStochasticRounding": Effect(False, ACTS, "half results are rounded up or down by chance"),
+    "enableStochasticRounding": Effect(False, ACTS, "half results are rounded stochastically"),
     "enableSupportedDataTypeCasting": Effect(True, ACTS, "False: 64-bit tensors are refused"),
     "enableVariablesCaching": Effect(True, NONE, "weights are never part of what is kept"),
     "engineOptions": Effect(dict, ACTS, "reports and floating-point flags; unknown names are refused"),

@@ -80,4 +80,4 @@ def _read(name: str, default: int) -> int:
     try:
         return int(text)
     except ValueError:
-        raise RuntimeError(f"{name} is {text!r}, which is no number: it is for poprun alone to set.") from None
+        raise RuntimeError(f"{name} is {text!r}, which is not a number: it is for poprun alone to set.") from None

@@ -1,4 +1,4 @@
-"""`poprun`: starts one process an instance, on this host or on several, and ends them all when one fails."""
+"""`poprun`: starts one process per instance, on this host or on several, and ends them all when one fails."""
 
 from poprun.main import main
 

@@ -26,7 +26,7 @@ def parse_hosts(text: str) -> list[str]:
         match = _BRACKETS.fullmatch(word)
         if match is None:
             if not word or "[" in word or "]" in word:
-                raise OptionError(f"--host: {shorten(word)} is no host. Write host0,host1 or host[0-2,4].")
+                raise OptionError(f"--host: {shorten(word)} is not a host. Write host0,host1 or host[0-2,4].")
             hosts.append(word)
             continue
         for part in match[2].split(","):
@@ -55,7 +55,7 @@ def is_this_host(name: str) -> bool:
 def _check_host(name: str) -> str:
     """A name is a word of the remote shell's command line: it must not look like an option of it."""
     if name.startswith("-") or not name.isprintable() or len(name) > _LONGEST_HOST:
-        raise OptionError(f"{shorten(name)} is no host: a name begins with a letter or a digit.")
+        raise OptionError(f"{shorten(name)} is not a host: a name begins with a letter or a digit.")
     return name
 
 
@@ -74,7 +74,7 @@ def _expand_range(part: str, whole: str) -> list[str]:
     """`"08-10"` -> 08, 09, 10."""
     first, dash, last = part.strip().partition("-")
     if not _is_number(first) or (dash and not _is_number(last)) or (dash and int(last) < int(first)):
-        raise OptionError(f"--host {shorten(whole)}: {shorten(part)} is no range. Write host[0-2,4], for example.")
+        raise OptionError(f"--host {shorten(whole)}: {shorten(part)} is not a range. Write host[0-2,4], for example.")
     if not dash:
         return [first]
     if int(last) - int(first) >= _MOST_HOSTS:

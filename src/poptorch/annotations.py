@@ -87,7 +87,7 @@ class _BlockHook:
 
 
 class _BlockOfFunction(nn.Module):
-    """A callable that is no module, in a block."""
+    """A callable that is not a module, in a block."""
 
     def __init__(self, function: Callable[..., Any], user_id: str | None, ipu_id: int | None) -> None:
         super().__init__()

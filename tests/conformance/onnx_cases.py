@@ -83,7 +83,7 @@ def list_cases() -> Iterator[Case]:
 
 
 def find_other_type(model: Any) -> str:
-    """Which kind of value a case needs that is no tensor of numbers."""
+    """Which kind of value a case needs that is not a tensor of numbers."""
     entries = [*model.graph.input, *model.graph.output]
     kinds = {entry.type.WhichOneof("value") for entry in entries}
     numbers = {entry.type.tensor_type.elem_type for entry in entries if entry.type.HasField("tensor_type")}

@@ -95,8 +95,8 @@ def test_a_point_that_cannot_be_planned_says_why():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("batch", "is no axis"),
-        ("batch=", "is no axis"),
+        ("batch", "is not an axis"),
+        ("batch=", "is not an axis"),
         ("clock_hz=1", "Did you mean target.clock_hz"),
         ("colour=1", "There is no axis 'colour'"),
         ("batch=many", "takes numbers"),

@@ -70,7 +70,7 @@ def test_devices_are_those_of_the_modelled_system(monkeypatch):
 
 @pytest.mark.parametrize("devices", ["many", 2.5, -3])
 def test_devices_that_are_no_number_are_refused(devices):
-    with pytest.raises(MisconfigurationException, match="is no number of IPUs"):
+    with pytest.raises(MisconfigurationException, match="is not a number of IPUs"):
         make(accelerator="ipu", devices=devices)
 
 

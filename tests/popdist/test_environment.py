@@ -106,9 +106,9 @@ def test_a_host_file_has_a_name_a_line(tmp_path):
 def test_a_host_that_the_remote_shell_would_take_for_an_option_is_refused(name, tmp_path):
     path = tmp_path / "hosts"
     path.write_text(f"node0\n{name}\n")
-    with pytest.raises(OptionError, match="is no host"):
+    with pytest.raises(OptionError, match="is not a host"):
         read_host_file(path)
-    with pytest.raises(OptionError, match="is no host"):
+    with pytest.raises(OptionError, match="is not a host"):
         parse_hosts(f"node0,{name}")
 
 

@@ -151,7 +151,7 @@ def test_a_notebook_shows_the_whole_page_in_a_frame(directory):
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        ("POPLAR_LOG_LEVEL", "LOUD", "POPLAR_LOG_LEVEL is 'LOUD', which is no log level"),
+        ("POPLAR_LOG_LEVEL", "LOUD", "POPLAR_LOG_LEVEL is 'LOUD', which is not a log level"),
         ("POPTORCH_LOG_LEVEL", "LOUD", "POPTORCH_LOG_LEVEL is 'LOUD'. Unknown log level"),
     ],
 )

@@ -61,7 +61,7 @@ def test_the_loop_is_split_between_the_first_call_and_the_last(trace):
 def test_a_loop_that_waits_for_data_is_told_so_with_the_remedy(trace):
     (finding,) = summarise_trace(trace).findings
     assert finding.startswith("The loop of 10 calls spent 28.7 % of its time waiting for data.")
-    assert "DataLoaderMode.Async" in finding
+    assert "Load in the background" in finding
 
 
 def test_perfetto_gets_all_events_in_microseconds(trace):

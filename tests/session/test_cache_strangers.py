@@ -127,7 +127,7 @@ def test_a_directory_is_private_if_it_is_the_users_alone(tmp_path):
         private.chmod(mode)
         assert explain_openness(private) == f"it is open to others (mode {mode:o})"
     (tmp_path / "file").touch()
-    assert explain_openness(tmp_path / "file") == "it is no directory"
+    assert explain_openness(tmp_path / "file") == "it is not a directory"
     assert "cannot be looked at" in explain_openness(tmp_path / "nothing")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from openipu.graph.copying import copy_program
 from openipu.graph.fingerprint import fingerprint_placement, fingerprint_program
 from openipu.machine import resolve_system
 from openipu.overrides import Overrides, set_overrides
+from openipu.plan import PASSES
 
 
 @pytest.fixture
@@ -26,6 +28,14 @@ def program():
 def move_to_last_ipu(program, options):
     placed = copy_program(program)
     for node in placed.micro.module.graph.nodes:
+        node.meta[NOTE] = dataclasses.replace(note_of(node), ipu=1)
+    return placed, options
+
+
+def move_half_to_another_ipu(program, options):
+    placed = copy_program(program)
+    nodes = list(placed.micro.module.graph.nodes)
+    for node in nodes[len(nodes) // 2 :]:
         node.meta[NOTE] = dataclasses.replace(note_of(node), ipu=1)
     return placed, options
 
@@ -81,3 +91,15 @@ def test_the_command_line_overrides_the_default_system_and_an_explicit_one_overr
         assert chosen.system.name == "bow-pod16"
     finally:
         set_overrides(before)
+
+
+def test_every_step_of_a_compilation_is_shown_and_the_last_is_100_percent(program, capsys):
+    on_two_ipus = session.FrontEnd(place=move_half_to_another_ipu)
+    told = []
+    session.compile_program(program, options=RunOptions(), show_progress=told.append, front_end=on_two_ipus)
+    assert told == sorted(told)
+    assert len(set(told)) == len(PASSES) + 1
+    assert told[-1] == 100
+    session.compile_program(program, options=RunOptions(), front_end=on_two_ipus)
+    shown = {int(percent) for percent in re.findall(r"(\d+)%", capsys.readouterr().err)}
+    assert set(told) <= shown, "a bar that leaves steps out seems stuck"

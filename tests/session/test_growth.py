@@ -3,8 +3,10 @@
 import gc
 import json
 import os
+import sys
 import weakref
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +16,10 @@ import poptorch
 from openipu.capture.lines import find_user_line
 from openipu.history import CompiledProgram, History, history
 from openipu.plan import Plan
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from bench.compile_cycles import run_popart, run_poplar
 
 WARM_UP, CYCLES = 3, 8
 
@@ -94,8 +100,10 @@ def find_growth(cycle):
         lambda: infer(nn.Linear(8, 8)),
         lambda: infer(Looped()),
         forget_without_destroying,
+        run_popart,
+        run_poplar,
     ],
-    ids=["training", "inference", "loop", "forgotten"],
+    ids=["training", "inference", "loop", "forgotten", "popart", "poplar"],
 )
 def test_no_object_is_left_behind_by_compiling_and_destroying(cycle):
     assert find_growth(cycle) == {}

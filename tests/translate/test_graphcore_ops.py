@@ -467,7 +467,7 @@ def test_reductions_over_replicas_say_what_is_missing() -> None:
 
 
 def test_an_assignment_to_what_is_no_variable_is_refused() -> None:
-    with pytest.raises(TranslationError, match="assigns to 'x0', which is no initializer"):
+    with pytest.raises(TranslationError, match="assigns to 'x0', which is not an initializer"):
         run_op("CopyVarUpdate", X, Y)
 
 

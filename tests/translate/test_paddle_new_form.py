@@ -83,7 +83,7 @@ def test_a_model_file_is_a_planning_job(tmp_path):
     [
         (b"", "is not JSON"),
         (b"[]", "holds what it should not"),
-        (b'{"base_code": {"magic": "onnx"}}', "is no program of Paddle"),
+        (b'{"base_code": {"magic": "onnx"}}', "is not a program of Paddle"),
         (b'{"base_code": {"magic": "pir", "version": 99}}', "version 99"),
         (b'{"base_code": {"magic": "pir", "version": 1}}', "is damaged"),
     ],

@@ -155,7 +155,7 @@ class _Walk:
     def _take_attribute(self, node: fx.Node) -> None:
         value = getattr(self._graph.module, str(node.target), None)
         if not isinstance(value, torch.Tensor):
-            refuse(node, "it is no tensor of the file")
+            refuse(node, "it is not a tensor of the file")
         found = self._checker.read(value)
         self._compare(node, (found,), listed=False)
         self._values[node] = found
@@ -192,7 +192,7 @@ class _Walk:
         given = [self._read(source) if isinstance(source, fx.Node) else None for source in node.args]
         tensors = [value for value in given if isinstance(value, Geometry)]
         if len(tensors) != len(given) or node.kwargs:
-            refuse(node, "it is called with what is no tensor")
+            refuse(node, "it is called with what is not a tensor")
         if isinstance(call, LoopCall):
             bodies = [self._check_body(node, call.body, tensors)]
             _compare_all(node, tensors[: call.carried], bodies[0].results, "its body returns")

@@ -1,4 +1,4 @@
-"""What `openipu plan` shows: one row a job, and the reasons of those that do not fit."""
+"""What `openipu plan` shows: one row per job, and the reasons of those that do not fit."""
 
 from __future__ import annotations
 

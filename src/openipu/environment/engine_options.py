@@ -109,7 +109,7 @@ def _read_value(name: str, value: Any, source: str) -> Any:
         try:
             return int(str(value))
         except ValueError:
-            raise OptionError(f"{source}: {name[:100]} is {shorten(value)}, which is no whole number.") from None
+            raise OptionError(f"{source}: {name[:100]} is {shorten(value)}, which is not a whole number.") from None
     if name in _TEXTS and (not isinstance(value, str) or not value):
         raise OptionError(f"{source}: {name[:100]} is {shorten(value)}. Give a path as text.")
     if name not in _TEXTS:

@@ -51,7 +51,7 @@ def read_level(variable: str, environment: Mapping[str, str] = os.environ) -> in
     if not word:
         return None
     if word.upper() not in LEVELS:
-        raise OptionError(f"{variable} is {word!r}, which is no log level. Set it to one of {', '.join(LEVELS)}.")
+        raise OptionError(f"{variable} is {word!r}, which is not a log level. Set it to one of {', '.join(LEVELS)}.")
     return LEVELS[word.upper()]
 
 

@@ -67,7 +67,7 @@ def _read_member(found: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     for length in shape:
         promised *= length
     if dtype.hasobject or min(shape, default=0) < 0 or promised > member.file_size:
-        raise ValueError(f"{member.filename} is no array of numbers that its {member.file_size} bytes could hold")
+        raise ValueError(f"{member.filename} is not an array of numbers that its {member.file_size} bytes could hold")
     content.seek(0)
     array: np.ndarray = np.lib.format.read_array(content, allow_pickle=False)
     return array

@@ -57,7 +57,7 @@ def read_zip(path: Path, origin: Origin, limits: ZipLimits = ZipLimits()) -> dic
                 _check_members(found.infolist(), size, origin, limits)
                 return {member.filename: _read_member(found, member) for member in found.infolist()}
         except _DAMAGE as error:
-            raise origin.fail(f"is damaged, or is no zip of openipu: {error}") from error
+            raise origin.fail(f"is damaged, or is not a zip of openipu: {error}") from error
 
 
 class _BoundedFile(io.RawIOBase):
@@ -96,7 +96,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, origin: Origin, li
         raise origin.fail("has several members of one name")
     for member in members:
         if _NAME.fullmatch(member.filename) is None:
-            raise origin.fail(f"has a member {member.filename!r}, which is no plain name")
+            raise origin.fail(f"has a member {member.filename!r}, which is not a plain name")
         if member.flag_bits & _ENCRYPTED:
             raise origin.fail(f"has an encrypted member {member.filename}")
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -139,7 +139,7 @@ class ReplicaGroups:
 
     parameter: str
     group_of_replica: tuple[int, ...]
-    one_per_group: bool = True  # on the host: a value a group, else one a replica
+    one_per_group: bool = True  # on the host: a value per group, else one per replica
 
     @property
     def groups(self) -> int:
@@ -170,7 +170,7 @@ class RunOptions:
     output_period: int = 1  # EVERY_N: device iterations between results
     output_choices: tuple[OutputChoice, ...] = ()  # outputs with a mode of their own
     half_partials: bool = False  # half products are summed in half, not in float
-    stochastic_rounding: bool = False  # float32 results become one of the two nearest half numbers by chance
+    stochastic_rounding: bool = False  # of float32 results to one of the two nearest half numbers
     half_overflow: Overflow = Overflow.INFINITY  # what a result that is too large for half becomes
     available_memory_proportion: float = 0.6
     io_tiles: int = 0

@@ -1,4 +1,4 @@
-"""Values of a tensor as text, one row a line, for printing while a program runs.
+"""Values of a tensor as text, one row per line, for printing while a program runs.
 
 In: a tensor and a `TextStyle`. Out: its text. All numbers of a tensor have the same width; a tensor with too many
 elements shows the first and last of each dimension.

@@ -17,7 +17,7 @@ from openipu.files.origin import Origin
 
 Machine = TypeVar("Machine")
 
-Tiles = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]  # arrays have an entry a tile
+Tiles = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]  # arrays have an entry per tile
 Ipus = Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 Some = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]

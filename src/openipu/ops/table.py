@@ -1,4 +1,4 @@
-"""The op table: one line an ATen op, with the rule that says what the op costs on an IPU.
+"""The op table: one line per ATen op, with the rule that says what the op costs on an IPU.
 
 In: nothing. Out: `TABLE`, from which `lookup` serves the planner. A rule takes an `OpSite` (one call, with shapes) and
 a `CostContext` (the machine) and returns an `OpCost`. To add an op, add its line. Views have theirs in

@@ -138,10 +138,12 @@ class _Clock:
     def __init__(self, progress: Progress) -> None:
         self.seconds: dict[str, float] = {}
         self._progress = progress
+        self._share = 0.0
 
     def run(self, name: str, work: Callable[[], Result]) -> Result:
         started = time.perf_counter()
         result = work()
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
-        self._progress((PASSES.index(name) + 1) / len(PASSES))
+        self._share = max(self._share, (PASSES.index(name) + 1) / len(PASSES))  # some run once for each IPU
+        self._progress(self._share)
         return result

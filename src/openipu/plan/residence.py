@@ -1,4 +1,4 @@
-"""Where a variable is kept when it is not in use: on its IPU, in one share a replica, or off chip."""
+"""Where a variable is kept when it is not in use: on its IPU, in one share per replica, or off chip."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from openipu.graph import Phase, RunOptions, SourceLine
 from openipu.machine import Provenance, System
 from openipu.ops.cost import Family, StepKind
 
-TileBytes = npt.NDArray[np.int64]  # one entry a tile
+TileBytes = npt.NDArray[np.int64]  # one entry per tile
 
 
 class VariableKind(StrEnum):
@@ -147,7 +147,7 @@ class StepCode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepTiles:
-    """What each tile does in one execution of a step, where that is known: one entry a tile of the IPU."""
+    """What each tile does in one execution of a step, where that is known: one entry per tile of the IPU."""
 
     cycles: TileBytes
     busy_cycles: npt.NDArray[np.float64] | None  # of workers that are not idle
@@ -216,7 +216,7 @@ class PlannedOp:
 
 @dataclass(frozen=True, eq=False)
 class IpuMemory:
-    """Memory of one IPU: arrays have one entry a tile (or a step)."""
+    """Memory of one IPU: arrays have one entry per tile (or per step)."""
 
     ipu: int
     always_live: TileBytes  # variables that live for the whole program

@@ -87,7 +87,7 @@ class ProgramRecord:
 
 @dataclass(frozen=True, eq=False)
 class StepColumns:
-    """All steps in order of execution, one entry a step in each column. `op` is -1 where a step has none."""
+    """All steps in order of execution, one entry per step in each column. `op` is -1 where a step has none."""
 
     kind: tuple[str, ...]
     name: tuple[str, ...]
@@ -163,7 +163,7 @@ class VariableRecord:
 
 @dataclass(frozen=True, eq=False)
 class MemoryRecord:
-    """Memory of one IPU: arrays have one entry a tile, or a step where the name says so."""
+    """Memory of one IPU: arrays have one entry per tile, or per step where the name says so."""
 
     ipu: int
     always_live: Integers

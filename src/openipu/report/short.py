@@ -51,7 +51,7 @@ def describe_finding(finding: Finding) -> str:
 
 
 def list_findings_as_html(findings: Iterable[Finding]) -> str:
-    """For a notebook: one entry a finding."""
+    """For a notebook: one entry per finding."""
     entries = [
         f"<li><b>{html.escape(finding.level)}: {html.escape(finding.title)}</b><br>{html.escape(finding.cause)}<br>"
         f"&rarr; {html.escape(finding.remedy)}</li>"

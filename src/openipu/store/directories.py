@@ -43,7 +43,7 @@ def list_entries(directory: Path) -> list[Path]:
 def keep_entry(path: Path, create: bool) -> FileLock | None:
     """Keep an entry from being removed. None if it is not there, and is not to be made."""
     if path.is_symlink():
-        raise NotPlainError(errno.ELOOP, "an entry is no symbolic link", path)
+        raise NotPlainError(errno.ELOOP, "an entry is not a symbolic link", path)
     for _ in range(_ATTEMPTS):
         if create:
             path.mkdir(mode=0o700, exist_ok=True)

@@ -52,7 +52,7 @@ def parse_size(text: str, option: str = "size") -> int:
     match = _SIZE.fullmatch(text.lower())
     if match is None or match[2] not in _UNITS:
         raise OptionError(
-            f"{option} is {text!r}, which is no size: write a number with B, kB, MB, GB or TB, such as '500 MB'."
+            f"{option} is {text!r}, which is not a size: write a number with B, kB, MB, GB or TB, such as '500 MB'."
         )
     return int(float(match[1]) * _UNITS[match[2]])
 
@@ -86,7 +86,7 @@ def explain_openness(directory: Path) -> str | None:
     except OSError as error:
         return f"it cannot be looked at ({error.strerror})"
     if not stat.S_ISDIR(found.st_mode):
-        return "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else "it is no directory"
+        return "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else "it is not a directory"
     if not hasattr(os, "geteuid"):
         return None
     if found.st_uid != os.geteuid():

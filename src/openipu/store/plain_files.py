@@ -30,7 +30,7 @@ def open_plain(path: Path, flags: int = _READ) -> int:
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise NotPlainError(errno.EINVAL, "it is no plain file", path)
+        raise NotPlainError(errno.EINVAL, "it is not a plain file", path)
     return descriptor
 
 

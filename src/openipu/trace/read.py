@@ -44,7 +44,7 @@ class _Meta(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class ThreadTrace:
-    """The events of one thread, in order of their begin; one entry an event in each column."""
+    """The events of one thread, in order of their begin; one entry per event in each column."""
 
     tid: int
     name: str

@@ -28,17 +28,17 @@ class Field:
     def whole(self) -> int:
         """A whole number, with its sign."""
         if isinstance(self.value, memoryview):
-            raise self.fail("is no number")
+            raise self.fail("is not a number")
         return self.value - (1 << 64) if self.value >= 1 << 63 else self.value
 
     @property
     def floating(self) -> float:
         """A float or double, by its size."""
         if isinstance(self.value, memoryview):
-            raise self.fail("is no number")
+            raise self.fail("is not a number")
         form, size = ("<d", 8) if self.is_double else ("<f", 4)
         if self.value >= 1 << (8 * size):
-            raise self.fail("is no floating-point number")
+            raise self.fail("is not a floating-point number")
         return float(struct.unpack(form, self.value.to_bytes(size, "little"))[0])
 
     @property
@@ -69,7 +69,7 @@ class Field:
             return [self.floating]
         size = 8 if doubles else 4
         if len(self.value) % size:
-            raise self.fail("is no list of floating-point numbers")
+            raise self.fail("is not a list of floating-point numbers")
         return list(struct.unpack(f"<{len(self.value) // size}{'d' if doubles else 'f'}", self.value))
 
     def fail(self, problem: str) -> TranslationError:

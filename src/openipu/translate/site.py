@@ -33,7 +33,7 @@ class Variables:
         self.written: dict[str, torch.Tensor] = {}
 
     def write(self, variable: torch.Tensor | None, value: torch.Tensor) -> bool:
-        """Note a new value; False where the tensor is no variable."""
+        """Note a new value; False where the tensor is not a variable."""
         name = self._names.get(id(variable))
         if name is None:
             return False
@@ -121,7 +121,7 @@ class Site:
         return [int(number) for number in self.value(position, what).flatten().tolist()]
 
     def write(self, position: int, value: torch.Tensor) -> bool:
-        """Give the variable behind an input a new value, from the end of this run on. False: it is no variable."""
+        """Give the variable behind an input a new value, from the end of this run on. False: it is not a variable."""
         return self.variables.write(self.inputs[position], value)
 
     def check_size(self, sizes: Sequence[int]) -> None:

@@ -145,7 +145,11 @@ def _match_tensor(name: str, compiled: torch.Tensor, value: torch.Tensor) -> Non
 def _equal(compiled: Any, value: Any) -> bool:
     try:
         return compiled is value or bool(compiled == value)
-    except (TypeError, ValueError, RuntimeError):  # an array's == is no bool: only the same object is known to be equal
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # an array's == is not a bool: only itself is equal
         return False
 
 

@@ -33,7 +33,7 @@ _SCALAR_TYPES = {
 
 
 def describe_program(program: Program, scoped: bool, plan: Plan | None = None) -> str:
-    """JSON with one entry an op; `scoped` puts the module path in front of its name.
+    """JSON with one entry per op; `scoped` puts the module path in front of its name.
 
     A value that `recomputationCheckpoint` keeps has an entry named "Checkpoint" behind its op; with a plan, so has each
     one that the pipeline stashes, of the type "Stash". Stashes of inputs come first.

@@ -1,4 +1,4 @@
-"""What each option does here: one row a setter.
+"""What each option does here: one row per setter.
 
 `acts` changes the run, `plan` the modelled machine only, `none` nothing (and why); `missing` is stored, and would
 change results on an IPU, but does not yet do so here: the user is told once.
@@ -41,7 +41,7 @@ TABLE: dict[str, tuple[Effect, str]] = {
     "autoRoundNumIPUs": (ACTS, "with OPENIPU_REPORT_HARDWARE=1, IPUs are reserved in powers of two"),
     "setExecutionStrategy": (PLAN, "IPU and stage or phase of each op, and what a pipeline needs; results stay"),
     "setAvailableMemoryProportion": (PLAN, "memory that matrix products and convolutions may use, IPU by IPU"),
-    "enableExecutableCaching": (ACTS, "one entry a program: the second start plans and compiles nothing"),
+    "enableExecutableCaching": (ACTS, "one entry per program: the second start plans and compiles nothing"),
     "enableProfiling": (ACTS, "writes profile.pop of the modelled run"),
     "modelName": (ACTS, "names the program and the directory of its profile"),
     "logDir": (NONE, "there are no log files of a lower layer"),
@@ -68,7 +68,7 @@ TABLE: dict[str, tuple[Effect, str]] = {
     ),
     "Precision.enableStochasticRounding": (
         ACTS,
-        "half results and half weights are rounded up or down by chance, from the seed",
+        "half results and half weights are rounded stochastically, from the seed",
     ),
     "Precision.setPartialsType": (
         ACTS,

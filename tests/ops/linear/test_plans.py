@@ -105,7 +105,7 @@ def test_a_plan_says_what_it_takes_to_lie_on_the_tile_from_the_start(on_bow):
 
 
 def test_operands_that_are_rearranged_anyway_are_not_brought_twice(on_bow):
-    padded = matmul(on_bow, 4096, 1000, 1024)  # 1,000 is no multiple of 16: the left operand is filled up
+    padded = matmul(on_bow, 4096, 1000, 1024)  # 1,000 is not a multiple of 16: the left operand is filled up
     assert [number for number, _ in padded.laid_out] == [1]
 
 

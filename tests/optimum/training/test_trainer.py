@@ -34,7 +34,7 @@ RUN: dict[str, Any] = {
 
 
 def test_losses_weights_and_metrics_are_those_of_a_plain_trainer(tmp_path: Path) -> None:
-    train, evaluate = make_data(16), make_data(10, seed=1)  # 10 is no multiple of 4: the last batch is short
+    train, evaluate = make_data(16), make_data(10, seed=1)  # 10 is not a multiple of 4: the last batch is short
     plain_model, model = make_model(), make_model()
     plain = make_plain_trainer(plain_model, tmp_path / "plain", train, evaluate, eval_strategy="epoch", **RUN)
     trainer = make_ipu_trainer(model, tmp_path / "ipu", train, evaluate, eval_strategy="epoch", **RUN)

@@ -151,7 +151,7 @@ class Counting(Normalised):
 
 
 class Copying(Normalised):
-    """Writes to a statistic itself: that is no batch norm's own update."""
+    """Writes to a statistic itself: that is not a batch norm's own update."""
 
     def forward(self, x):
         self.norm.running_mean.copy_(x.mean().expand(4))

@@ -134,6 +134,24 @@ def test_the_next_program_finds_the_code_in_the_cache(monkeypatch: pytest.Monkey
         assert executable.tier is Tier.COMPILED
 
 
+def test_code_from_the_background_is_taken_over_and_given_back_where_it_is_slower(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
+    model, x = Net().eval(), torch.randn(3, 1, 28, 28)
+    executable = start(model, x, Tier.AUTO)
+    check(executable, model, x)
+    assert executable.tier is Tier.INSTANT
+    tiers = executable._tiers
+    tiers._take_over(NativeBuild(tiers._write_job(), background=False))
+    assert executable.tier is Tier.COMPILED
+    check(executable, model, x)
+    tiers._decide(instant=1.0, compiled=2.0)
+    assert executable.tier is Tier.INSTANT
+    check(executable, model, x)
+    assert start(model, x, Tier.AUTO).compile() is Tier.INSTANT  # the verdict is kept
+
+
 def test_without_a_compiler_the_instant_tier_runs_it_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:

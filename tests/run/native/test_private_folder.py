@@ -94,7 +94,7 @@ def put_foreign_folder(path):
         (put_dangling_link, "it is a symbolic link"),
         (put_open_folder, r"it is open to others \(mode 777\)"),
         (put_foreign_folder, "it belongs to user 12345"),
-        (os.mkfifo, "it is no directory"),
+        (os.mkfifo, "it is not a directory"),
     ],
 )
 def test_a_folder_that_is_not_private_is_refused_with_what_to_do(store, put, reason):

@@ -69,7 +69,7 @@ def parse_duration(text: str) -> float:
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise OptionError(
-            f"--older-than is {text!r}, which is no time: write a number with s, m, h, d or w, as in 30d."
+            f"--older-than is {text!r}, which is not a time: write a number with s, m, h, d or w, as in 30d."
         )
     return float(match[1]) * _SECONDS[match[2]]
 

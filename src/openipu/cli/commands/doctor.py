@@ -1,6 +1,6 @@
 """`openipu doctor`: what of openipu works on this machine, and what to do about the rest.
 
-In: nothing. Out: one line a check, or JSON; exit code 1 only if something essential is broken.
+In: nothing. Out: one line per check, or JSON; exit code 1 only if something essential is broken.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from openipu.plan import Plan, VariableKind, plan_program
 from openipu.plan.lowering.transfers import COPY
 
 SAMPLED_TILES = 64  # memory is compared on so many tiles: enough to see how uneven it lies
-Rows = npt.NDArray[np.float64]  # a row a segment, a column a sampled tile
+Rows = npt.NDArray[np.float64]  # a row per segment, a column per sampled tile
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class StateHome(StrEnum):
     """Where optimizer state is kept between updates."""
 
     ON_CHIP = "on chip"
-    SHARED = "on chip, one share a replica"
+    SHARED = "on chip, one share per replica"
     OFF_CHIP = "off chip"
 
     def locate(self, replicas: int) -> TensorLocation:
@@ -145,7 +145,7 @@ class Split:
         )
         if run.training:
             state = run.location_of(TensorRole.OPTIMIZER)
-            shared = ", one share a replica" if state.replicated_sharding else ""
+            shared = ", one share per replica" if state.replicated_sharding else ""
             lines.append(
                 f"kept for backward: {self.layout.keep}; optimizer state "
                 f"{'on chip' if state.on_chip else 'off chip'}{shared}"

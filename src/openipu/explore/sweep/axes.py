@@ -88,7 +88,7 @@ def parse_axis(words: str) -> Axis:
     name, equals, listed = words.partition("=")
     name = name.strip()
     if not equals or not listed.strip():
-        raise OptionError(f"{words!r} is no axis. Write NAME=VALUE,VALUE,… such as batch=1,2,4 or ipus=1..256.")
+        raise OptionError(f"{words!r} is not an axis. Write NAME=VALUE,VALUE,… such as batch=1,2,4 or ipus=1..256.")
     _check_name(name)
     values: list[Value] = []
     for part in listed.split(","):

@@ -61,7 +61,7 @@ class _Writer:
             if node.op == "placeholder":
                 continue
             if node.op == "get_attr":
-                raise ExportError(f"{node.target} is no tensor of the program, so it cannot be written.")
+                raise ExportError(f"{node.target} is not a tensor of the program, so it cannot be written.")
             found = title_node(node)
             if found != title:
                 self._release(dying)

@@ -191,7 +191,7 @@ def _read(value: Any, arrays: Mapping[str, np.ndarray], find: FindCodelet, made:
     if kind == "y":
         found = getattr(torch, content)
         if type(found).__name__ not in _TORCH:
-            raise ValueError(f"{content} is no number format")
+            raise ValueError(f"{content} is not a number format")
         return found
     if kind == "v":
         return find(content[0], content[1])

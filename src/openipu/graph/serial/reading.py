@@ -69,7 +69,7 @@ class _Reader:
         self._nodes_left = most_nodes
         for table in ("operators", "values", "notes", "lines"):
             if not isinstance(document[table], list) or len(document[table]) > most_nodes:
-                raise ArchiveError(f"its table of {table} is no list, or has more than {most_nodes:,} rows")
+                raise ArchiveError(f"its table of {table} is not a list, or has more than {most_nodes:,} rows")
         self._operators = [find_operator(name) for name in document["operators"]]
         self._values = [_make_meta_tensor(*row) for row in document["values"]]
         self._lines = [_make_line(*row) for row in document["lines"]]

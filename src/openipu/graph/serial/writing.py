@@ -147,7 +147,7 @@ class _Writer:
             case "call_function" if isinstance(target, GraphCall):
                 described = self._encode_call(target)
             case _:
-                raise ArchiveError(f"node {node.name} calls {target}, which is no operator")
+                raise ArchiveError(f"node {node.name} calls {target}, which is not an operator")
         try:
             arguments = [encode_value(item, references) for item in node.args]
             keywords = {key: encode_value(item, references) for key, item in node.kwargs.items()}

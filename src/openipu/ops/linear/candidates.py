@@ -1,7 +1,7 @@
 """Prices every way to cut a variant over the tiles, all at once.
 
 In: a `Variant`, columns of piece counts, the `Figures`. Out: `Candidates`: sizes, cycles and temporary bytes of the
-busiest tile, arrays with one entry a column. Exchange and compute never overlap: phases add up.
+busiest tile, arrays with one entry per column. Exchange and compute never overlap: phases add up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cycles of the vertices that multiply on one tile, from the formulas that Poplibs plans with.
 
-In: sizes on the busiest tile, as arrays with one entry a candidate. Out: cycles, same shape, not yet scaled by the
+In: sizes on the busiest tile, as arrays with one entry per candidate. Out: cycles, same shape, not yet scaled by the
 target's `compute_scale`. Workers issue in rotation, so t cycles of a worker are workers x t cycles of the tile.
 """
 

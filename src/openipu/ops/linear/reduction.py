@@ -20,7 +20,7 @@ MAXIMUM_STAGES = 3
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Stage:
-    """One stage, arrays with one entry a candidate; where a candidate has no such stage all but depth are 0."""
+    """One stage, arrays with one entry per candidate; where a candidate has no such stage all but depth are 0."""
 
     depth: Floats
     result_elements: Floats

@@ -1,7 +1,7 @@
-"""Ways to cut a problem into pieces of equal size, one piece a tile.
+"""Ways to cut a problem into pieces of equal size, one piece per tile.
 
-In: a `Variant` and the number of tiles. Out: an integer array with one row a dimension (`DIMENSIONS`) and one column a
-candidate; the product of a column never exceeds the tiles.
+In: a `Variant` and the number of tiles. Out: an integer array with one row per dimension (`DIMENSIONS`) and one column
+per candidate; the product of a column never exceeds the tiles.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _COPY_START_CYCLES = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafStep:
-    """One phase of a leaf, once. Arrays have one entry a tile of a replica."""
+    """One phase of a leaf, once. Arrays have one entry per tile of a replica."""
 
     kind: StepKind
     name: str

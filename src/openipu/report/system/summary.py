@@ -170,13 +170,13 @@ def _find_remedies(activities: tuple[Activity, ...], loop: LoopShares | None, se
         if loop.waiting_for_data > _MUCH_WAITING:
             found.append(
                 f"The loop of {loop.calls:,} calls spent {format_share(loop.waiting_for_data)} of its time waiting for "
-                "data. Load in the background: DataLoaderMode.Async, more num_workers, or a larger batch a call "
-                "(deviceIterations)."
+                "data. Load in the background, with more workers, or take more batches per call: the fewer calls, the "
+                "fewer waits."
             )
         if loop.unmarked > _MUCH_UNMARKED:
             found.append(
                 f"{format_share(loop.unmarked)} of the loop of {loop.calls:,} calls passed between calls, in code that "
-                "no trace point marks. Mark it with poptorch.profiling.Channel to see what it is."
+                "no trace point marks. Mark it with a channel of libpvti to see what it is."
             )
     making = sum(entry.self_seconds for entry in activities if entry.channel in (CAPTURE, PLAN, COMPILE))
     if seconds and making / seconds > _MUCH_COMPILING:

@@ -20,7 +20,7 @@ function showPipeline(data, root, parameters) {
   const block = row - 10;
   const places = new Map(pipeline.ipus.map((load, index) => [load.ipu, index]));
   const settings = {
-    label: `Stages over time, one row an IPU; ${formatWhole(ticks.batches)} micro-batches. Arrow keys choose a micro-batch, plus and minus zoom.`,
+    label: `Stages over time, one row per IPU; ${formatWhole(ticks.batches)} micro-batches. Arrow keys choose a micro-batch, plus and minus zoom.`,
     role: "slider",
     height: () => 46 + pipeline.ipus.length * row + 30,
     margins: { left: 78, right: 8, top: 46, bottom: 30 },

@@ -1,4 +1,4 @@
-// Several tiles side by side: a column each, one row a kind of memory and one row a variable.
+// Several tiles side by side: a column each, one row per kind of memory and one row per variable.
 
 // "0, 3, 10-12" -> [0, 3, 10, 11, 12]; what is no tile is left out.
 function readTiles(text, count, most = 16) {

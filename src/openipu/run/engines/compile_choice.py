@@ -54,5 +54,5 @@ def _read_wish() -> float | None:
         return float(wished)
     except ValueError:
         raise OptionError(
-            f"{PATIENCE_VARIABLE} is {wished!r}, which is no number of seconds: set it to 20, for example, or `inf`."
+            f"{PATIENCE_VARIABLE} is {wished!r}, which is not a number of seconds: set it to 20, for example, or `inf`."
         ) from None

@@ -52,7 +52,7 @@ def fuse_draws(graph: fx.Graph) -> None:
 def round_by_chance(
     values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
 ) -> torch.Tensor:
-    """Float32 numbers rounded to half, up or down by chance: by the bits of this draw."""
+    """Float32 numbers rounded to half, up or down by the bits of this draw."""
     kernel = _kernels.get(overflow)
     if kernel is None or not values.numel():
         found: torch.Tensor = _round_half(values, draw_bits(seed, draw, shape), overflow)

@@ -43,7 +43,7 @@ class NativeProgram:
 
     store: Store
     entry: Entry
-    functions: tuple[NativeFunction, ...]  # none of a library that is no program: it has no signature
+    functions: tuple[NativeFunction, ...]  # none of a library that is not a program: it has no signature
     scratch: Scratch | None = None  # with the store inside, where the user's own cannot be used
 
     @property

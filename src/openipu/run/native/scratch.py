@@ -50,7 +50,7 @@ def open_scratch(store: Store) -> Scratch:
         if not exposed:
             base.mkdir(mode=0o700, exist_ok=True)
     except OSError:
-        exposed = not os.path.lexists(base)  # nothing can be written there; or it is no directory
+        exposed = not os.path.lexists(base)  # nothing can be written there; or it is not a directory
     if exposed:
         return _lock(Path(tempfile.mkdtemp(prefix="openipu-")))
     reason = explain_openness(base)

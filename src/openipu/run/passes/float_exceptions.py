@@ -81,7 +81,7 @@ def _watch(call: Callable[..., Any], name: str, where: str, rounds: bool) -> Cal
 
 
 class UpdateWatch:
-    """Looks at weights and optimizer state around an update, which is no single operator."""
+    """Looks at weights and optimizer state around an update, which is not a single operator."""
 
     def __init__(self, parameters: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
         """`state` by `StateSlot.key`: "exp_avg:layer.weight". Both are read anew each time, as they may move."""

@@ -88,7 +88,7 @@ class _Reader:
                 arguments = self._describe_argument((node.args, node.kwargs), lane)
                 shape = () if lane >= 0 else tuple(value.shape)
                 return node.target, arguments, value.dtype, self._describe_shape(shape)
-        # A reduction, or anything else that is no element-wise rule: equal to itself alone.
+        # A reduction, or anything else that is not an element-wise rule: equal to itself alone.
         return node.name
 
     def _describe_leaf(self, node: fx.Node, entry: GraphInput) -> Hashable:

@@ -1,9 +1,9 @@
 """Updates of half weights with stochastic rounding.
 
-In: a program and its options. Out: an `UpdatePlan` that rounds by chance. Without that, an update smaller than half a
-step of a weight would be lost for ever. Where weights alone are rounded, they keep the families of the plain update:
-each rule computes in float32, and each weight is rounded by bits of its own, those of the captured graph. Else the
-update runs as it was captured.
+In: a program and its options. Out: an `UpdatePlan` that rounds stochastically. Without that, an update smaller than
+half a step of a weight would be lost for ever. Where weights alone are rounded, they keep the families of the plain
+update: each rule computes in float32, and each weight is rounded by bits of its own, those of the captured graph. Else
+the update runs as it was captured.
 """
 
 from __future__ import annotations

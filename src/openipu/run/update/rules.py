@@ -47,7 +47,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class WeightRounding:
-    """How a new weight becomes half by chance."""
+    """Stochastic rounding of a new weight to half."""
 
     draw: int  # which bits of the update's seed
     overflow: str
@@ -75,7 +75,7 @@ def plan_update(program: Program) -> UpdatePlan:
     groups = group_alike(update, program.state_slots)
     plan = _read_families(program, groups)
     if plan is None:
-        # What is no element-wise rule runs as it was captured, so each of its parameters is needed.
+        # What is not an element-wise rule runs as it was captured, so each of its parameters is needed.
         plan = _read_families(program, [(name,) for names in groups for name in names])
     assert plan is not None
     return plan

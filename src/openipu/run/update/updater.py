@@ -24,7 +24,7 @@ from openipu.run.update.rules import PARAMETER_ROLE, UpdatePlan
 
 
 class Updater:
-    """All buckets, and what of the update graph is no element-wise rule."""
+    """All buckets, and what of the update graph is not an element-wise rule."""
 
     def __init__(
         self, plan: UpdatePlan, memory: DeviceMemory, accumulate: bool, written: frozenset[str] = frozenset()

@@ -68,5 +68,5 @@ def _locate(folder: Path, location: str, what: str) -> Path:
 
 def _read_number(text: str, what: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > _MANY_BYTES:
-        raise TranslationError(f"{what} has {text[:40]!r} as a place in its file, which is no number of bytes.")
+        raise TranslationError(f"{what} has {text[:40]!r} as a place in its file, which is not a number of bytes.")
     return int(text)

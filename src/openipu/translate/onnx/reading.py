@@ -57,9 +57,9 @@ def read_model(source: Path | str | bytes) -> OnnxModel:
     try:
         model.ParseFromString(stripped.content)
     except Exception as error:  # protobuf's own class differs from version to version
-        raise TranslationError(f"{what} is no ONNX model, or is damaged: {error}.") from error
+        raise TranslationError(f"{what} is not an ONNX model, or is damaged: {error}.") from error
     if not model.HasField("graph"):
-        raise TranslationError(f"{what} is no ONNX model: it has no graph.")
+        raise TranslationError(f"{what} is not an ONNX model: it has no graph.")
     if model.functions:
         model = _inline_functions(model, what)
     opsets = _read_opsets(model, what)

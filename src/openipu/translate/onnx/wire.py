@@ -101,7 +101,7 @@ def _walk(view: memoryview, part: Extent) -> Iterator[_Field]:
             value = Extent(position, length)
             position += length
         else:
-            raise TranslationError(f"This is no ONNX model: an unknown kind of field at byte {start}.")
+            raise TranslationError(f"This is not an ONNX model: an unknown kind of field at byte {start}.")
         if position > end:
             raise TranslationError(
                 f"The ONNX model is cut short: a field at byte {start} needs {position - end} more bytes."

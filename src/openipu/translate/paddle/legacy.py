@@ -23,10 +23,10 @@ def read_legacy(content: bytes | memoryview, file: str = "") -> PaddleProgram:
     what = file or "The Paddle program"
     view = memoryview(content)
     if not len(view):
-        raise TranslationError(f"{what} is empty: it is no program of Paddle.")
+        raise TranslationError(f"{what} is empty: it is not a program of Paddle.")
     blocks = [_read_block(entry.message, what) for entry in walk(view, what) if entry.number == 1]
     if not blocks:
-        raise TranslationError(f"{what} has no block: it is no program of Paddle.")
+        raise TranslationError(f"{what} has no block: it is not a program of Paddle.")
     if len(blocks) > MOST_BLOCKS or sum(len(block.ops) for block in blocks) > MOST_OPS:
         raise TranslationError(f"{what} has more blocks or ops than {MOST_BLOCKS} and {MOST_OPS}.")
     return PaddleProgram(tuple(blocks), file)

@@ -70,7 +70,7 @@ def read_pir_ops(content: bytes, file: str = "") -> tuple[PirOp, ...]:
     document = parse_json(content, dict[str, Any], origin)
     head = document.get("base_code")
     if not isinstance(head, dict) or head.get("magic") != "pir":
-        raise origin.fail("is no program of Paddle: its JSON does not begin with the mark of one")
+        raise origin.fail("is not a program of Paddle: its JSON does not begin with the mark of one")
     version = head.get("version")
     if not isinstance(version, int) or version > NEWEST_VERSION:
         raise origin.fail(f"is of version {version!r}, and versions up to {NEWEST_VERSION} are read")
@@ -108,13 +108,13 @@ def _read_op(entry: Mapping[str, Any]) -> PirOp:
 
 def _read_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no name")
+        raise ValueError(f"{value!r} is not a name")
     return value
 
 
 def _read_number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{value!r} is no number of a value")
+        raise ValueError(f"{value!r} is not a number of a value")
     return value
 
 
@@ -155,5 +155,5 @@ def _read_attribute(entry: Mapping[str, Any]) -> Any:
 
 def _need_list(data: Any) -> list[Any]:
     if not isinstance(data, _MANY):
-        raise ValueError(f"{data!r} is no list")
+        raise ValueError(f"{data!r} is not a list")
     return list(data)

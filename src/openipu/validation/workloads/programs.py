@@ -42,7 +42,7 @@ class Setup:
     proportions: tuple[float, ...] = (0.6,)  # memory that products may take: one for all, or one a stage
     half_partials: bool = True
     recompute: Recompute | None = None
-    off_chip_state: bool = False  # optimizer state is kept in streaming memory, one share a replica
+    off_chip_state: bool = False  # optimizer state is kept in streaming memory, one share per replica
     io_tiles: int = 0  # above zero: host streams run beside the computation
     momentum: bool = False  # SGD with momentum instead of Adam
 

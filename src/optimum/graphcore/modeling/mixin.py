@@ -147,7 +147,7 @@ class PipelineMixin:
         `keep_last`, because what comes after it on the same IPU reads it anyhow.
         """
         layers = _find_module(self, path)
-        assert isinstance(layers, nn.ModuleList), f"{path} is no list of layers"
+        assert isinstance(layers, nn.ModuleList), f"{path} is not a list of layers"
         places = get_layer_ipu(self.ipu_config, layers) if layer_ipu is None else layer_ipu
         for index, (layer, ipu) in enumerate(zip(layers, places, strict=True)):
             if self.ipu_config.recompute_checkpoint_every_layer and (keep_last or index != len(layers) - 1):
@@ -225,5 +225,5 @@ def _find_module(model: Any, path: str) -> nn.Module | None:
         found = getattr(found, name)
         if found is None:
             return None
-    assert isinstance(found, nn.Module), f"{path} is no module"
+    assert isinstance(found, nn.Module), f"{path} is not a module"
     return found

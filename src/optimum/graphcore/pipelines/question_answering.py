@@ -183,7 +183,7 @@ def _read_examples(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool,
 
 def _check_example(example: Any) -> Example:
     if not isinstance(example, dict):
-        raise ValueError(f"{example!r} is no example: give dictionaries with a `question` and a `context`.")
+        raise ValueError(f"{example!r} is not an example: give dictionaries with a `question` and a `context`.")
     for name in ("question", "context"):
         if name not in example:
             raise KeyError(f"You need to provide a dictionary with keys {{question:..., context:...}}: no {name!r}.")

@@ -107,7 +107,7 @@ def convert_optimizer(
     parameters = dict(pipelined.named_parameters(remove_duplicate=False))
     groups = []
     for group in optimizer.param_groups:
-        missing = [names.get(id(p), "a tensor that is no parameter of the model") for p in group["params"]]
+        missing = [names.get(id(p), "a tensor that is not a parameter of the model") for p in group["params"]]
         missing = [name for name in missing if name not in parameters]
         if missing:
             raise KeyError(

@@ -35,7 +35,7 @@ def call(site: Site) -> Results:
 def assign(site: Site) -> torch.Tensor:
     value = site.input(1).expand(site.input(0).shape)
     if not site.write(0, value):
-        site.fail(f"assigns to {site.node.inputs[0]!r}, which is no initializer of the graph")
+        site.fail(f"assigns to {site.node.inputs[0]!r}, which is not an initializer of the graph")
     return value
 
 

@@ -34,7 +34,7 @@ def negative_log_likelihood(site: Site) -> torch.Tensor:
     if list(labels.shape) != list(x.shape[:-1]):
         site.fail(f"needs labels of the shape {list(x.shape[:-1])}, not {list(labels.shape)}")
     ignored = site.get("ignoreIndex", None)
-    exists = (labels >= 0) & (labels < x.shape[-1])  # a label that is no class has the probability 0
+    exists = (labels >= 0) & (labels < x.shape[-1])  # a label that is not a class has the probability 0
     places = torch.where(exists, labels, torch.zeros_like(labels))
     found = torch.gather(x, -1, places.unsqueeze(-1)).squeeze(-1)
     found = torch.where(exists, found, torch.zeros_like(found))

@@ -14,7 +14,7 @@ def _pick(values: torch.Tensor, label: torch.Tensor, axis: int, ignored: int) ->
         label = label.unsqueeze(axis)
     places = label.to(torch.int64)
     counted = places != ignored
-    if ignored < 0 or ignored >= values.shape[axis]:  # an ignored label is no index
+    if ignored < 0 or ignored >= values.shape[axis]:  # an ignored label is not an index
         places = torch.where(counted, places, torch.zeros_like(places))
     return torch.gather(values, axis, places), counted
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy
-import tensorflow as tf
 
+import tensorflow as tf
 from openipu_tensorflow.keras.running.watching import unwatch, watch
 
 

@@ -22,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
@@ -38,6 +38,10 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	.venv/bin/gc-info -l
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
+
+.PHONY: demo-keras
+demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
+	$(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
 
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
@@ -67,6 +71,9 @@ fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 10
 
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
+
+fuzz-poplar: $(READY) ## 2,000 random Poplar programs (3,000 with races), batched against one vertex at a time; PROGRAMS=5000 for more
+	OMP_NUM_THREADS=1 OPENIPU_RANDOM_PROGRAMS=$(or $(PROGRAMS),2000) $(BIN)/python -m pytest -q tests/poplar/test_random_programs.py
 
 bench-poplar: $(READY) ## building, running and planning Poplar programs against their limits
 	$(BIN)/python -m bench.poplar_speed

@@ -57,10 +57,13 @@ def _find_file(name: str, place: Path) -> ModuleSpec | None:
 
 
 def _put_back() -> None:
-    """`initialized_value` of variables, which the suites' references on the CPU call."""
-    from tensorflow.python.ops import variables
+    """What the suites import of TensorFlow by places that it has left since, and `initialized_value` of variables."""
+    from tensorflow.python.ops import cond, control_flow_case, control_flow_ops, variables, while_loop
 
     variables.Variable.initialized_value = lambda self: self.initial_value
+    control_flow_ops.cond = cond.cond
+    control_flow_ops.while_loop = while_loop.while_loop
+    control_flow_ops.case = control_flow_case.case
 
 
 sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]

@@ -59,19 +59,22 @@ def lstm(expected: dict[str, torch.Tensor]) -> None:
 
 
 def gru(expected: dict[str, torch.Tensor]) -> None:
-    parts = [X[:6].reshape(2, 1, 3), X[:2].reshape(1, 2)]
-    parts += [X[8:26].reshape(3, 3, 2), X[:12].reshape(3, 2, 2), X[16:22].reshape(3, 2)]
-    x, h, w, u, b = leaves = [one.clone().requires_grad_() for one in parts]
-    hidden, outputs = h, []
-    for step in range(2):
-        reset, update = (torch.sigmoid(x[step] @ w[gate] + hidden @ u[gate] + b[gate]) for gate in (0, 1))
-        candidate = torch.tanh(x[step] @ w[2] + (reset * hidden) @ u[2] + b[2])
-        hidden = update * hidden + (1 - update) * candidate
-        outputs.append(hidden)
-    expected["gru"] = torch.stack(outputs)
-    expected["gru"].backward(expected["gru"].detach())
-    names = ("input", "state", "weights", "feedback", "biases")
-    expected |= {f"gru {name}": one.grad for name, one in zip(names, leaves, strict=True)}
+    for title, after in (("gru", False), ("gru after", True)):
+        parts = [X[:6].reshape(2, 1, 3), X[:2].reshape(1, 2), X[8:26].reshape(3, 3, 2), X[:12].reshape(3, 2, 2)]
+        parts.append(X[16:28].reshape(3, 2, 2) if after else X[16:22].reshape(3, 2))
+        x, h, w, u, b = leaves = [one.clone().requires_grad_() for one in parts]
+        enter, around = (b[:, 0], b[:, 1]) if after else (b, torch.zeros_like(b))
+        hidden, outputs = h, []
+        for step in range(2):
+            into = [x[step] @ w[gate] + enter[gate] for gate in range(3)]
+            reset, update = (torch.sigmoid(into[gate] + hidden @ u[gate] + around[gate]) for gate in (0, 1))
+            inner = reset * (hidden @ u[2] + around[2]) if after else (reset * hidden) @ u[2]
+            hidden = update * hidden + (1 - update) * torch.tanh(into[2] + inner)
+            outputs.append(hidden)
+        expected[title] = torch.stack(outputs)
+        expected[title].backward(expected[title].detach())
+        names = ("input", "state", "weights", "feedback", "biases")
+        expected |= {f"{title} {name}": one.grad for name, one in zip(names, leaves, strict=True)}
 
 
 def others(expected: dict[str, torch.Tensor]) -> None:

@@ -97,20 +97,22 @@ int main() {
     const auto made = popnn::lstm::createWeights(graph, params);
     std::cout << "lstm " << made.inputWeights.dim(0) << made.inputWeights.dim(1) << made.biases.dim(1) << "\n";
   }
-  {
-    const popnn::gru::GruParams params(FLOAT, 1, 2, {3, 2});
+  for (const bool after : {false, true}) { // with biases [3, 2], or [3, 2, 2]
+    const std::string gru = after ? "gru after" : "gru";
+    popnn::gru::GruParams params(FLOAT, 1, 2, {3, 2});
+    params.resetAfter = after;
     const popnn::gru::GruWeights weights{x.slice(8, 26).reshape({3, 3, 2}), x.slice(0, 12).reshape({3, 2, 2}),
-                                         x.slice(16, 22).reshape({3, 2})};
+                                         after ? x.slice(16, 28).reshape({3, 2, 2}) : x.slice(16, 22).reshape({3, 2})};
     const Tensor state = x.slice(0, 2).reshape({1, 2});
     Tensor kept, inputs;
     popnn::gru::GruWeights grads;
     const Tensor out = popnn::gru::gruFwd(graph, params, state, sequence, weights, &kept, prog);
-    keep("gru", out);
-    keep("gru state", popnn::gru::gruBwdWithWU(graph, params, prog, state, kept, weights, sequence, out, out, &inputs, grads));
-    keep("gru input", inputs);
-    keep("gru weights", grads.inputWeights);
-    keep("gru feedback", grads.outputWeights);
-    keep("gru biases", grads.biases);
+    keep(gru, out);
+    keep(gru + " state", popnn::gru::gruBwdWithWU(graph, params, prog, state, kept, weights, sequence, out, out, &inputs, grads));
+    keep(gru + " input", inputs);
+    keep(gru + " weights", grads.inputWeights);
+    keep(gru + " feedback", grads.outputWeights);
+    keep(gru + " biases", grads.biases);
   }
   {
     const Tensor logits = popops::sin(graph, x.slice(0, 24).reshape({6, 1, 4}), prog);

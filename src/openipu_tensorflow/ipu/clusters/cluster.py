@@ -53,7 +53,8 @@ class Cluster:
 
 def count_replicas(device: IpuDevice, prepared: Prepared) -> int:
     """The IPUs of a device over those that the program is sharded over."""
-    shards = 1 + max((shard for op in _list_ops(prepared) for shard in get_sharding(op) or ()), default=0)
+    used_by_ops = (shard for op in _list_ops(prepared) for shard in get_sharding(op) or ())
+    shards = 1 + max((*used_by_ops, *_list_stages(prepared)), default=0)
     used = 1 << (shards - 1).bit_length()
     if used > device.ipus:
         if shards <= device.ipus:
@@ -71,6 +72,16 @@ def _list_ops(prepared: Prepared) -> Iterator[Any]:
     for levels in prepared.inner.values():
         for level in levels:
             yield from _list_ops(level)
+
+
+def _list_stages(prepared: Prepared) -> Iterator[int]:
+    """The IPUs of all stages of pipelines, those without any op of their own included."""
+    options = prepared.level.marks.get("pipeline")
+    for place in () if options is None else options.devices:
+        yield from place if isinstance(place, (list, tuple)) else [place]
+    for levels in prepared.inner.values():
+        for level in levels:
+            yield from _list_stages(level)
 
 
 def place_gradients(made: Sequence[Any]) -> None:

@@ -105,6 +105,8 @@ class _Preparation:
             if number is not None:
                 stack += self._needs_of(self._level.items[number])
                 continue
+            if op.name in self._level.enqueues:
+                stack += self._level.enqueues[op.name].tensors
             stack += list(op.inputs) + list(op.control_inputs)
         return reached
 

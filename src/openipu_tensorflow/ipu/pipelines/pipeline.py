@@ -57,38 +57,23 @@ def pipeline(
     """Run the stages over `repeat_count` times `gradient_accumulation_count` micro-batches."""
     given = dict(locals())
     training = optimizer_function is not None
-    if accumulate_outfeed_dtype is not None:
-        _check_outfeed_dtype(accumulate_outfeed_dtype)
     options = build_options(computational_stages, gradient_accumulation_count, training, given)
     _check_queues(given, training)
     trace = find_trace("pipelining_ops.pipeline")
     tracing = _Stages(list(computational_stages), options)
     with open_level(trace) as level:
-        outputs = tracing.run(_convert(inputs), infeed_queue)
+        given_inputs = _convert(inputs)
+        outputs = tracing.run(given_inputs, infeed_queue)
+        _check_captures(trace.graph, level, given_inputs)
         ends: list[Any] = []
         if training:
             assert optimizer_function is not None
             ends += _train(outputs, optimizer_function, options, given, tracing)
         else:
-            ends += _enqueue(outputs, given, None)
+            ends += _enqueue(outputs, given, None, tracing.last)
         level.targets = [*tracing.targets, *ends]
     level.marks["pipeline"] = options
     return _finish(level, options, accumulate_outfeed)
-
-
-def _check_outfeed_dtype(dtype: Any) -> None:
-    from tensorflow.python.framework import dtypes
-
-    if callable(dtype) and not isinstance(dtype, type):
-        raise NotImplementedError(
-            "accumulate_outfeed_dtype as a function: what is accumulated keeps the type of its tensor. Cast it in the "
-            "last stage."
-        )
-    if dtypes.as_dtype(dtype) != dtypes.float32:
-        raise NotImplementedError(
-            f"accumulate_outfeed_dtype={dtype!r}: what is accumulated keeps the type of its tensor. Cast it in the "
-            "last stage."
-        )
 
 
 def _check_queues(given: dict[str, Any], training: bool) -> None:
@@ -127,6 +112,7 @@ class _Stages:
     def __init__(self, stages: Sequence[Any], options: PipelineOptions) -> None:
         self._stages, self._options = stages, options
         self.targets: list[Any] = []
+        self.last: Any = None  # what the last stage returned
 
     def run(self, inputs: list[Any], infeed: IPUInfeedQueue | None) -> list[Any]:
         """The tensors that the last stage returns."""
@@ -146,6 +132,7 @@ class _Stages:
                     returned = function(*values, **named)
                     tensors, targets = split_results(returned, f"Stage {number} of the pipeline")
                 made += tensors
+                self.last = returned
                 self.targets += targets
             values, named = made, {}
         return values
@@ -186,7 +173,7 @@ def _train(
 
     pairs = cast_gradients(answer.compute_gradients(), given["gradient_accumulation_dtype"])
     if not any(gradient is not None for gradient, _ in pairs):
-        raise ValueError("No variables to optimize.")
+        return ends  # no variable has a part in the loss: there is nothing to update
     update = UpdateOptions(
         accumulation=options.count if isinstance(options.count, int) else 0,
         reduction=options.reduction.reduction,
@@ -196,10 +183,10 @@ def _train(
     return [*ends, add_update(pairs, answer.apply_gradients, update, "pipelining_ops.pipeline")]
 
 
-def _enqueue(outputs: list[Any], given: dict[str, Any], loss: Any) -> list[Any]:
+def _enqueue(outputs: list[Any], given: dict[str, Any], loss: Any, returned: Any = None) -> list[Any]:
     queue = given["outfeed_queue"]
     if given["outfeed_loss"]:
-        return [queue.enqueue(loss)]
+        return [queue.enqueue(_cast_accumulated([loss], given)[0])]
     mask = list(given["outfeed_mask"] or [False] * len(outputs))
     if len(mask) != len(outputs):
         raise ValueError(
@@ -214,8 +201,38 @@ def _enqueue(outputs: list[Any], given: dict[str, Any], loss: Any) -> list[Any]:
             f"The last computational stage has tensor outputs: {', '.join(str(tensor) for tensor in shown)}, but no "
             "outfeed_queue has been provided."
         )
-    single = loss is None and len(shown) == 1
-    return [queue.enqueue(shown[0] if single else shown)]
+    if loss is not None or given["accumulate_outfeed"]:
+        return [queue.enqueue(_cast_accumulated(shown, given))]
+    if isinstance(returned, dict):
+        return [queue.enqueue(returned)]
+    return [queue.enqueue(shown[0] if len(shown) == 1 else shown)]
+
+
+def _cast_accumulated(tensors: list[Any], given: dict[str, Any]) -> list[Any]:
+    """What is added up before it goes out is added up in the type that was asked for."""
+    from tensorflow.python.framework import dtypes
+    from tensorflow.python.ops import math_ops
+
+    wanted = given["accumulate_outfeed_dtype"]
+    if wanted is None or not given["accumulate_outfeed"]:
+        return tensors
+    chosen = [wanted(tensor) if callable(wanted) and not isinstance(wanted, type) else wanted for tensor in tensors]
+    return [math_ops.cast(tensor, dtypes.as_dtype(kind)) for tensor, kind in zip(tensors, chosen, strict=True)]
+
+
+def _check_captures(graph: Any, level: Level, inputs: Sequence[Any]) -> None:
+    """Stages get what they need from `inputs`, the infeed and each other."""
+    known = {tensor.name for tensor in inputs}
+    made = graph.get_operations()[level.start :]
+    own = {op.name for op in made}
+    for op in made:
+        for tensor in op.inputs:
+            outside = tensor.op.name not in own and tensor.name not in known
+            if outside and tensor.op.type != "Const" and tensor.dtype.name != "resource":
+                raise ValueError(
+                    f"Trying to capture the tensor {tensor.name} from outside the pipeline, for {op.name}. Pass it to "
+                    "the stages: by `inputs` of the pipeline, or through the infeed queue."
+                )
 
 
 def _finish(level: Level, options: PipelineOptions, accumulate: bool) -> Any:

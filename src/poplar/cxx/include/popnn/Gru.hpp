@@ -27,10 +27,10 @@ struct GruParams {
 
   openipu::Named named() const {
     if (layerSizes.size() != 2 || activation != NonLinearityType::TANH ||
-        recurrentActivation != NonLinearityType::SIGMOID || resetAfter)
-      throw poplar::poplar_error("A GRU layer in C++ has an input and an output size, tanh and sigmoid, and resets before.");
+        recurrentActivation != NonLinearityType::SIGMOID)
+      throw poplar::poplar_error("A GRU layer here has an input and an output size, tanh and sigmoid.");
     return openipu::Named::make("popnn.gru.GruParams", dataType, batchSize, timeSteps, layerSizes[0], layerSizes[1],
-                                outputFullSequence);
+                                outputFullSequence, resetAfter);
   }
 };
 struct GruWeights {

@@ -39,6 +39,10 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
 
+.PHONY: demo-keras
+demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
+	$(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
+
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 

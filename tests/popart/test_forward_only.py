@@ -104,3 +104,33 @@ def test_graphs_are_drawn_where_checks_are_asked_for(tmp_path, monkeypatch):
     options.dotChecks = {"Nowhere"}
     with pytest.raises(popart.popart_exception, match=r"Unrecognised dot check 'NOWHERE'\. Known are FWD0"):
         popart.InferenceSession(builder.getModelProto(), popart.DataFlow(1, [y]), device, userOptions=options)
+
+
+@pytest.mark.parametrize(("places", "enough"), [((0, 0, 1), True), ((0, 1, 0), False)])
+def test_stages_that_follow_one_another_on_one_ipu_are_one(places, enough):
+    """Three stages in training need five micro-batches in flight, two need three."""
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2, 3]), "x")
+    w = builder.addInitializedInputTensor(WEIGHTS, "w")
+    for stage, ipu in enumerate(places):
+        with builder.virtualGraph(ipu), builder.pipelineStage(stage):
+            x = builder.aiOnnx.matmul([x, w]) if stage < 2 else builder.aiGraphcore.l1loss([x], 1.0)
+    options = popart.SessionOptions()
+    options.enablePipelining, options.virtualGraphMode = True, popart.VirtualGraphMode.Manual
+    options.enableGradientAccumulation, options.accumulationFactor = True, 3
+
+    def make():
+        return popart.TrainingSession(
+            builder.getModelProto(),
+            popart.DataFlow(1, [x]),
+            x,
+            popart.ConstSGD(0.1),
+            popart.DeviceManager().createIpuModelDevice({"numIPUs": 2}),
+            userOptions=options,
+        )
+
+    if enough:
+        make()
+        return
+    with pytest.raises(popart.popart_exception, match=r"number of pipeline stages \(5\), and is 3"):
+        make()

@@ -133,6 +133,17 @@ def test_optimizer_state_is_there_for_the_host_and_training_goes_on_from_what_th
     assert largest_difference(stock, model) < 1e-5
 
 
+def test_a_model_that_is_compiled_again_keeps_what_it_has_learned(trained):
+    x, y, (_, (model, _, _)) = trained
+    model.fit(x, y, batch_size=8, shuffle=False, verbose=0)
+    compile_model(model, 8, metrics=["accuracy"])  # Keras now traces the model before anybody has read its weights
+    found = model.evaluate(x, y, batch_size=8, verbose=0)
+    copy = compile_model(make_dense(), metrics=["accuracy"])
+    copy.set_weights(model.get_weights())
+    numpy.testing.assert_allclose(found, copy.evaluate(x, y, batch_size=8, verbose=0), rtol=1e-5)
+    assert largest_difference(make_dense(), model) > 0.01
+
+
 def test_what_was_saved_is_what_was_trained(trained, tmp_path):
     x, _, (_, (model, _, _)) = trained
     model.save(tmp_path / "model.keras")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import keras
 import pytest
 from keras_help import make_dense
@@ -88,6 +90,19 @@ def test_every_option_acts_or_says_why_not():
         effects.OUTFEED_OPTIONS,
     ):
         assert all(effect.startswith(("acts: ", "no effect: ")) for effect in table.values())
+
+
+def test_the_page_says_of_every_option_what_the_code_says():
+    page = (Path(__file__).parents[2] / "docs/keras.md").read_text(encoding="utf-8")
+    tables = {
+        "set_gradient_accumulation_options": effects.GRADIENT_ACCUMULATION_OPTIONS,
+        "set_pipelining_options": effects.PIPELINING_OPTIONS,
+        "set_infeed_queue_options": effects.INFEED_OPTIONS,
+        "set_outfeed_queue_options": effects.OUTFEED_OPTIONS,
+    }
+    for method, table in tables.items():
+        for name, effect in table.items():
+            assert f"| `{method}` | `{name}` | {effect} |" in page
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ PIPELINING_OPTIONS: Mapping[str, str] = {
     "replicated_weight_sharding": "acts: each replica keeps one share of the weights",
     "offload_weights": "acts: weights are kept beside the IPU",
     "continuous_weight_updates": "acts: True is refused, as by the original",
+    "accumulate_outfeed": "no effect: metrics of every step come back, and those of the last are shown",
     "accumulate_outfeed_dtype": "no effect: what is accumulated keeps its type",
     "name": "no effect: names an op that is not there",
 }

@@ -121,8 +121,10 @@ def check_ipus(model: OnnxModel, options: SessionOptions, device: DeviceInfo) ->
 
 
 def _check_pipeline(model: OnnxModel, options: SessionOptions, flow: DataFlow, training: bool) -> None:
-    stages = {node.place.stage for node in model.graph.nodes if node.place.stage is not None}
-    count = (max(stages) + 1) if stages else 1
+    ipus = {node.place.stage: node.place.ipu for node in model.graph.nodes if node.place.stage is not None}
+    # Stages that follow one another on one IPU are one.
+    joined = sum(ipu is not None and ipus.get(stage - 1) == ipu for stage, ipu in ipus.items())
+    count = max(ipus) + 1 - joined if ipus else 1
     least = 2 * (count - 1) + 1 if training else count
     depth = options.accumulationFactor if options.enableGradientAccumulation else flow.batchesPerStep()
     if depth < least:

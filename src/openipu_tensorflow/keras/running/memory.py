@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy
 
+import tensorflow as tf
 from openipu_tensorflow.keras.running.watching import unwatch, watch
 
 
@@ -65,10 +66,11 @@ class ProgramMemory:
     def _fetch(self, places: Sequence[int]) -> None:
         if not places:
             return
-        for place, value in self._device.read(places).items():
-            self._stale.discard(place)
-            held = self._variables[place]
-            getattr(held, "_value", held).assign(value)
+        with tf.init_scope():  # Keras may look at a variable while it traces a graph
+            for place, value in self._device.read(places).items():
+                self._stale.discard(place)
+                held = self._variables[place]
+                getattr(held, "_value", held).assign(value)
 
 
 def is_watchable(variable: Any) -> bool:

@@ -169,7 +169,7 @@ def test_a_numerics_report_compares_what_two_trainings_changed(tmp_path):
     with pytest.raises(popart.popart_exception, match="do not have the same initializers"):
         popart.NumericsReport(begin, first, begin, wider)
     (tmp_path / "broken.onnx").write_bytes(b"no model at all")
-    with pytest.raises(popart.popart_exception, match="is no ONNX model"):
+    with pytest.raises(popart.popart_exception, match="is not an ONNX model"):
         popart.NumericsReport(begin, first, begin, str(tmp_path / "broken.onnx"))
 
 

@@ -14,4 +14,5 @@ def activate(name: str = "tensorflow") -> None:
     import tensorflow.compat.v1 as v1
 
     v1.disable_v2_behavior()
+    v1.__path__ = sys.modules[name].__path__  # so that packages inside, such as tensorflow.keras, are still found
     sys.modules[name] = v1

@@ -9,6 +9,7 @@ from pathlib import Path
 SCRIPT = """
 import tensorflow as tf
 from tensorflow.python import ipu
+from tensorflow.keras import layers
 from tensorflow.python.ipu.scopes import ipu_scope
 
 cfg = ipu.utils.IPUConfig()

@@ -20,10 +20,10 @@ from openipu.translate.foreign import ForeignNode
 from openipu.translate.rules import Results, Rule, Table
 from openipu.translate.site import Site
 from openipu.translate.tensorflow.table import RULES
-from openipu_tensorflow.graphs.formats import _FORMATS, find_format, to_torch
+from openipu_tensorflow.graphs.formats import FORMATS, find_format, to_torch
 
 _logger = logging.getLogger("openipu")
-_FORMATS_BACK = {held: dtype for dtype, held in reversed(_FORMATS.items())}
+_FORMATS_BACK = {held: dtype for dtype, held in reversed(FORMATS.items())}
 
 
 class HostTable(Table):

@@ -9,7 +9,7 @@ import torch
 
 import tensorflow as tf
 
-_FORMATS: dict[Any, torch.dtype] = {
+FORMATS: dict[Any, torch.dtype] = {
     tf.bool: torch.bool,
     tf.int8: torch.int8,
     tf.uint8: torch.uint8,
@@ -31,7 +31,7 @@ _WIDENED = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
 def find_format(dtype: Any) -> torch.dtype | None:
     """The format of a tensor; None for texts, handles and the like."""
-    return _FORMATS.get(tf.as_dtype(dtype).base_dtype)
+    return FORMATS.get(tf.as_dtype(dtype).base_dtype)
 
 
 def to_torch(value: Any) -> torch.Tensor:

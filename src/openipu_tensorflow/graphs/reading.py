@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 import tensorflow as tf
 from openipu.errors import TranslationError
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
@@ -168,8 +170,6 @@ def _describe(tensor: Any) -> TensorType:
     """The type of a function's input; of a handle or a list only that it is one."""
     dtype = find_format(tensor.dtype)
     shape = tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else None
-    import torch
-
     return TensorType(torch.float32 if dtype is None else dtype, shape)
 
 

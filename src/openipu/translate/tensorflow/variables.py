@@ -28,7 +28,7 @@ _GRADIENT_INPUTS = {  # of all others it is the last
     "ResourceApplyFtrlV2": 3,
 }
 _READERS = ("ResourceGather", "ResourceGatherNd", "VariableShape")
-_PASSED_ON = ("Identity", "IdentityN", "Enter", "Exit", "NextIteration")
+_PASSED_ON = ("Identity", "IdentityN")
 _IGNORED = ("VarIsInitializedOp", "DestroyResourceOp", "VarHandleOp")
 _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")

@@ -34,7 +34,7 @@ def batch_norm(call: Call) -> Answer:
         "MeanOut": mean * momentum + now * (1 - momentum),
         "VarianceOut": variance * momentum + spread * (1 - momentum),
         "SavedMean": now,
-        "SavedVariance": torch.rsqrt(spread + epsilon),
+        "SavedVariance": (spread + epsilon) ** -0.5,
     }
 
 

@@ -117,8 +117,8 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 _PASSED_ON = (
-    *("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape", "Enter", "Exit"),
-    *("PlaceholderWithDefault", "OptimizationBarrier", "DebugGradientIdentity", "LinSpaceIdentity"),
+    *("Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape"),
+    *("PlaceholderWithDefault", "DebugGradientIdentity"),
 )
 
 

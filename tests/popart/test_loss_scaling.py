@@ -125,7 +125,7 @@ def build_stages(places, stages):
     [
         ([0, 0, 1], [0, 1, 1], "Ops .*sin1.* and .*sin2.* have the same pipeline stage 1, but different"),
         ([0, 0, 1], [0, None, 1], "Only some ops have had their pipeline stage set."),
-        ([0, 1, 0], [None] * 3, "Tensor sin1:0 is consumed in an earlier pipeline stage than it is produced"),
+        ([0, 1, 0], [None] * 3, "Tensor Sin:0/1 is consumed in an earlier pipeline stage than it is produced"),
     ],
 )
 def test_stages_that_contradict_each_other_are_refused(places, stages, words):

@@ -227,7 +227,7 @@ def change_values(parts, **values):
     ("change", "problem"),
     [
         (lambda parts: parts.update({"tensors.bin": bytes(200 << 20)}), "claims to unpack to"),
-        (lambda parts: parts.update({"../evil": b"x"}), "no plain name"),
+        (lambda parts: parts.update({"../evil": b"x"}), "not a plain name"),
         (lambda parts: parts.pop("metadata.json"), "it has no metadata.json"),
         (lambda parts: parts.update({"metadata.json": b'{"values": {"a":' + b"[" * 9999}), "nested too deeply"),
         (lambda parts: change_values(parts, training="yes"), "Expected `bool`, got `str`"),

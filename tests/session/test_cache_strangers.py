@@ -111,7 +111,7 @@ def test_an_entry_that_is_a_link_is_refused_and_what_it_points_to_is_left_alone(
 
 def test_a_lock_does_not_make_files_behind_a_link(tmp_path):
     (tmp_path / "lock").symlink_to(tmp_path / "made")
-    with pytest.raises(OSError, match="no plain file"):
+    with pytest.raises(OSError, match="not a plain file"):
         take_lock(tmp_path / "lock")
     assert not (tmp_path / "made").exists()
 

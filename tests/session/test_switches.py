@@ -57,7 +57,7 @@ def test_options_of_the_compiler_pass_without_effect():
         ('{"autoReport.everything": "true"}', "there is no option autoReport.everything"),
         ('{"debug.allowOutOfMemori": "true"}', "Did you mean debug.allowOutOfMemory"),
         ('{"autoReport.directory": 5}', "Give a path as text"),
-        ('{"profiler.replicaToProfile": "first"}', "no whole number"),
+        ('{"profiler.replicaToProfile": "first"}', "not a whole number"),
         ('{"opt.enableInlining": [1]}', "Give a text, a number, true or false"),
     ],
 )

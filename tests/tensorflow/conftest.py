@@ -22,6 +22,14 @@ def _instant(monkeypatch):
     monkeypatch.setenv("OPENIPU_TIER", "instant")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _release():
+    """No module leaves an IPU held."""
+    yield
+    if "openipu_tensorflow.ipu.config" in sys.modules:
+        sys.modules["openipu_tensorflow.ipu.config"].reset_ipu_configuration()
+
+
 @pytest.fixture
 def steps(monkeypatch):
     """The programs that TF1 computations are compiled to."""

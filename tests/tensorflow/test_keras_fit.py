@@ -144,6 +144,19 @@ def test_a_model_that_is_compiled_again_keeps_what_it_has_learned(trained):
     assert largest_difference(make_dense(), model) > 0.01
 
 
+def test_single_batches_run_on_the_device_too(trained):
+    x, y, (_, (model, _, _)) = trained
+    stock = compile_model(make_dense(), metrics=["accuracy"])
+    stock.set_weights(model.get_weights())
+    with model.distribute_strategy.scope():
+        compile_model(model, metrics=["accuracy"])
+    for method, data in (("predict_on_batch", (x[:8],)), ("test_on_batch", (x[:8], y[:8]))):
+        numpy.testing.assert_allclose(getattr(model, method)(*data), getattr(stock, method)(*data), rtol=1e-5)
+    model.train_on_batch(x[:8], y[:8])
+    stock.train_on_batch(x[:8], y[:8])
+    assert largest_difference(stock, model) < 1e-6
+
+
 def test_what_was_saved_is_what_was_trained(trained, tmp_path):
     x, _, (_, (model, _, _)) = trained
     model.save(tmp_path / "model.keras")

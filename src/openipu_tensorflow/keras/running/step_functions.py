@@ -33,8 +33,8 @@ class StepFunction:
     def __call__(self, data: Any) -> Any:
         execution = data if isinstance(data, Stacked) else stack_batch(next(iter(data)))
         values = self.run(execution)
-        if self._mode is Mode.PREDICT:
-            return values
+        if self._mode is Mode.PREDICT:  # Keras' own predict_on_batch expects tensors
+            return values if execution is data else tf.nest.map_structure(tf.convert_to_tensor, values)
         report_steps(self._model, self._mode, values, execution.schedule.steps_per_execution)
         return tf.nest.map_structure(lambda value: value[-1], values)
 

@@ -68,7 +68,7 @@ def _read(file: str) -> dict[str, np.ndarray[Any, Any]]:
     except popart_exception:
         raise
     except Exception as error:  # protobuf's own class differs from version to version
-        raise popart_exception(f"{file} is no ONNX model: {error}") from error
+        raise popart_exception(f"{file} is not an ONNX model: {error}") from error
 
 
 def _compare(a0: Any, a1: Any, b0: Any, b1: Any) -> tuple[float, float, float]:

@@ -35,7 +35,7 @@ class GraphTransformer:
         except popart_exception:
             raise
         except Exception as error:  # a missing file, or protobuf's own class
-            raise popart_exception(f"This is no ONNX model: {error}") from error
+            raise popart_exception(f"This is not an ONNX model: {error}") from error
 
     def getModelProto(self) -> bytes:
         """The model, as the bytes of an ONNX file."""

@@ -115,7 +115,7 @@ def load(source: Any) -> OnnxModel:
         try:
             return read_model(take_in(source, Path.cwd()))
         except TranslationError as error:
-            if "no ONNX model" in str(error):
+            if "not an ONNX model" in str(error):
                 raise popart_exception(f"Failed to load a ModelProto from the string: {error}") from error
             raise
     path = Path(source)

@@ -183,4 +183,4 @@ def _read(source: bytes | str) -> onnx.ModelProto:
     except popart_exception:
         raise
     except Exception as error:  # protobuf's own class differs from version to version
-        raise popart_exception(f"This is no ONNX model: {error}") from error
+        raise popart_exception(f"This is not an ONNX model: {error}") from error

@@ -53,6 +53,33 @@ def test_a_loaded_model_trains_on_exactly_where_the_saved_one_was(tmp_path):
     assert torch.equal(loss, expected)  # weights, Adam's state and the random numbers of dropout
 
 
+@pytest.mark.parametrize("calls", [0, 2], ids=["before it is compiled", "afterwards"])
+def test_torch_saves_a_wrapped_model_as_a_whole(tmp_path, calls):
+    executor = poptorch.inferenceModel(Classifier().eval(), quiet())
+    for _ in range(calls):
+        executor(INPUT)
+    torch.save(executor, tmp_path / "whole.pt")
+    expected = executor(INPUT)
+    executor.destroy()
+    loaded = torch.load(tmp_path / "whole.pt", weights_only=False)
+    assert torch.equal(loaded(INPUT), expected)
+    loaded.destroy()
+
+
+def test_torch_saves_a_model_in_training_with_its_weights_of_now_and_its_optimizer(tmp_path):
+    model = Classifier().eval()  # no dropout: random numbers begin anew
+    trainer = poptorch.trainingModel(model, quiet(), poptorch.optim.Adam(model.parameters(), lr=0.01))
+    for _ in range(3):
+        trainer(INPUT, LABEL)
+    torch.save(trainer, tmp_path / "whole.pt")
+    expected = [trainer(INPUT, LABEL)[1] for _ in range(2)]
+    trainer.destroy()
+    loaded = torch.load(tmp_path / "whole.pt", weights_only=False)
+    losses = [loaded(INPUT, LABEL)[1] for _ in range(2)]
+    assert all(map(torch.equal, losses, expected))
+    loaded.destroy()
+
+
 def test_a_file_without_the_model_is_loaded_into_one(tmp_path):
     file = str(tmp_path / "model.poptorch")
     make_trainer().compileAndExport(file, INPUT, LABEL, export_model=False)

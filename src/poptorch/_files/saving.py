@@ -33,6 +33,7 @@ class Saving(Locked):
     _options: Options
     _signature: inspect.Signature
     _training: bool
+    _user_model: Any
     _restored_program: Program | None = None  # what is compiled instead of capturing the model
 
     def _require_compiled(self) -> tuple[Compiled, DeviceWeights]:
@@ -49,6 +50,13 @@ class Saving(Locked):
 
     def destroy(self) -> None:
         raise NotImplementedError
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `torch.save(executor)`: the model with its weights of now, wrapped again where it is loaded."""
+        with self._lock:
+            self.copyWeightsToHostIfNeeded()
+            optimizer = self._optimizer.optimizer if self._optimizer else None
+            return type(self), (self._model, self._user_model, self._options, self._training, optimizer)
 
     @property
     def rng_state(self) -> list[int]:

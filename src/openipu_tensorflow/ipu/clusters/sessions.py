@@ -15,7 +15,7 @@ from openipu_tensorflow.ipu.clusters.providers import find_providers, list_neede
 from openipu_tensorflow.ipu.configuration.devices import is_ipu_device
 
 _MARK = "_openipu_run"
-_settled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # graph -> its version when it was looked at
+_settled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # graph -> its version at the last look
 
 
 def install_sessions() -> None:

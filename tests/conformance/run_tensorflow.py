@@ -88,16 +88,25 @@ def run_file(suite: Path, name: str, verbose: bool, model: bool) -> dict[str, st
         for case in ElementTree.parse(report).iter("testcase"):
             title = "::".join([case.get("classname", "").rpartition(".")[2] or "import", case.get("name", "")])
             problem = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
-            message = "" if problem is None else (problem.get("message") or "").strip().split("\n")[0][:200]
+            message = "" if problem is None else read_message(problem)
             outcomes[f"{name}::{title}"] = "passed" if problem is None else f"{problem.tag}: {message}"
         return outcomes
+
+
+def read_message(problem: ElementTree.Element) -> str:
+    """What went wrong, in a line; of a file that could not be imported, the error of the import."""
+    message = (problem.get("message") or "").strip()
+    if message == "collection failure":
+        errors = [line[2:].strip() for line in (problem.text or "").splitlines() if line.startswith("E ")]
+        message = next((line for line in errors if "Error" in line), message)
+    return message.split("\n")[0][:200]
 
 
 def find_reason(item: str, outcome: str) -> str:
     """Why an item fails: by its own pattern, or by the words of its error."""
     table = tomllib.loads((HERE / "tensorflow_misses.toml").read_text(encoding="utf-8"))
     named = (entry["reason"] for entry in table["items"] if fnmatch.fnmatch(item, entry["pattern"]))
-    worded = (entry["reason"] for entry in table["errors"] if entry["words"] in outcome)
+    worded = (entry["reason"] for entry in table["errors"] if any(words in outcome for words in entry["words"]))
     return next(named, "") or next(worded, "")
 
 

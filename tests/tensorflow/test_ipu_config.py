@@ -36,7 +36,7 @@ def configure(**options):
 def test_all_57_options_have_an_effect_or_a_reason():
     options = config.IPUConfig().to_dict()
     assert len(options) == 57
-    assert set(options) == set(effects.EFFECTS)
+    assert set(options) == set(effects.CONFIG_EFFECTS)
     assert all(text.startswith(("acts: ", "no effect: ")) for text in effects.EFFECTS.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,55 @@ def test_a_script_with_the_names_of_tensorflow_1_runs_and_is_summed_up(tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip().endswith("[array([2., 3.], dtype=float32)]")
     assert "my_net" in done.stderr  # the summary names the program
+
+
+PIPELINE = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow.keras import layers
+from tensorflow.python import ipu
+
+tf.disable_v2_behavior()
+data = tf.data.Dataset.from_tensor_slices((np.ones([2, 8, 8, 3], "f"), np.arange(2, dtype="i")))
+infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(data.batch(2, drop_remainder=True).repeat())
+outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+def first(x, labels):
+    with tf.variable_scope("first", use_resource=True):
+        return layers.Conv2D(3, 1)(x), labels
+
+def second(x, labels):
+    with tf.variable_scope("second", use_resource=True):
+        logits = layers.Dense(10)(layers.Flatten()(x))
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+
+def minimize(loss):
+    return ipu.pipelining_ops.OptimizerFunctionOutput(tf.train.GradientDescentOptimizer(0.01), loss)
+
+def my_net():
+    return ipu.pipelining_ops.pipeline(
+        [first, second], 4, repeat_count=2, infeed_queue=infeed, outfeed_queue=outfeed, optimizer_function=minimize)
+
+with tf.device("/device:IPU:0"):
+    run = ipu.ipu_compiler.compile(my_net, [])
+losses = outfeed.dequeue()
+cfg = ipu.config.IPUConfig()
+cfg.auto_select_ipus = 2
+cfg.configure_ipu_system()
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run(infeed.initializer)  # is asked for after a session has seen the graph
+    session.run(run)
+    print(session.run(losses)[0].shape)
+"""
+
+
+def test_a_pipeline_on_an_ipu_device_runs_without_warnings_of_its_placement(tmp_path):
+    script = Path(tmp_path) / "pipeline.py"
+    script.write_text(PIPELINE)
+    seen = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}  # warnings, no more
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600, env=seen)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "(8,)"
+    assert "Failed to place the graph" not in done.stderr
+    assert "was changed by setting attribute" not in done.stderr

@@ -18,7 +18,7 @@ from openipu.translate.tensorflow.steps import StepProgram, capture_step
 from openipu_tensorflow.engine.describing import DescribedStep, describe_step
 from openipu_tensorflow.engine.host_ops import make_table
 from openipu_tensorflow.engine.step import Port, Step, StepVariable
-from openipu_tensorflow.graphs.reading import find_type
+from openipu_tensorflow.graphs.reading import find_type, wants_half_partials
 
 
 def compile_step(
@@ -51,7 +51,7 @@ def compile_step(
         update of TensorFlow 1 says so. A step with gradients is cut there into what runs for each micro-batch and what
         runs once for an update, as far as nothing else connects the two (`Step.entangled`).
     options: `gradient_accumulation` and `replicas` above 1 need a step that can be cut, or one without gradients.
-        `training` is set here.
+        `training` is set here, and `half_partials` where a scope of the graph asks for them.
     reserve: takes IPUs for the program, and raises where there are not enough.
     """
     title = name or getattr(graph, "name", "") or "graph"
@@ -68,7 +68,12 @@ def compile_step(
     )
     shared = options.gradient_accumulation * options.replicas > 1
     captured = capture_step(step, name=title, table=make_table(), must_cut=shared and options.training)
-    options = dataclasses.replace(options, training=captured.program.training, broadcast_buffers=False)
+    options = dataclasses.replace(
+        options,
+        training=captured.program.training,
+        broadcast_buffers=False,
+        half_partials=options.half_partials or wants_half_partials(step.graph),
+    )
     compiled = compile_program(
         captured.program,
         options=options,

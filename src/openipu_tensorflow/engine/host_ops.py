@@ -1,4 +1,5 @@
-"""Ops without a rule: TensorFlow itself computes them, on the host, in the middle of the program.
+"""Ops without a rule, and those that a script wants there: TensorFlow computes them on the host, in the middle of the
+program.
 
 In: an op of a graph and the values of a run. Out: its results. So no graph fails for want of a rule; a plan shows such
 an op as a call of the host.
@@ -21,8 +22,10 @@ from openipu.translate.rules import Results, Rule, Table
 from openipu.translate.site import Site
 from openipu.translate.tensorflow.table import RULES
 from openipu_tensorflow.graphs.formats import FORMATS, find_format, to_torch
+from openipu_tensorflow.graphs.places import OUTSIDE
 
 _logger = logging.getLogger("openipu")
+_ALWAYS_INSIDE = ("Identity", "IdentityN", "NoOp", "StopGradient")  # nothing to compute
 _FORMATS_BACK = {held: dtype for dtype, held in reversed(FORMATS.items())}
 
 
@@ -30,8 +33,14 @@ class HostTable(Table):
     """The table, and TensorFlow for what it lacks."""
 
     def need(self, node: ForeignNode, file: str) -> Rule:
-        found = self.find(node)
+        found = None if _is_outside(node) else self.find(node)
         return found if found is not None else Rule(node.op, _run_on_host, folds=False)
+
+
+def _is_outside(node: ForeignNode) -> bool:
+    """Does a script want the op on the host? Variables, loops and branches stay what they are."""
+    plain = node.op not in _ALWAYS_INSIDE and "Resource" not in node.op and not node.bodies
+    return OUTSIDE in node.attributes and bool(node.inputs) and plain
 
 
 def make_table() -> Table:
@@ -52,7 +61,7 @@ def _run_on_host(site: Site) -> Results:
         rest = iter(given)
         return function(*(value if fixed else next(rest) for value, fixed in zip(values, known, strict=True)))
 
-    _logger.info("%s has no rule: TensorFlow computes it on the host", site.node.title)
+    _logger.info("TensorFlow computes %s on the host", site.node.title)
     return call_host(run, moving, site.node.op)
 
 
@@ -68,6 +77,7 @@ def _bind(node: ForeignNode) -> Callable[..., list[torch.Tensor]]:
     raw = getattr(tf.raw_ops, node.op, None)
     if raw is None:
         raise TranslationError(f"{node.title} is no op that this TensorFlow has, and there is no rule for it.")
+    from tensorflow.python.eager import context
     from tensorflow.python.framework import op_def_registry
 
     definition = op_def_registry.get(node.op)
@@ -76,8 +86,15 @@ def _bind(node: ForeignNode) -> Callable[..., list[torch.Tensor]]:
     arguments = definition.input_arg
 
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        with context.eager_mode(), tf.device("/device:CPU:0"):  # also where a script works on a graph
+            found = raw(**name_inputs(list(tensors)), **plain)
+            if isinstance(found, tf.Operation) or found is None:
+                return []
+            listed = list(found) if isinstance(found, list | tuple) else [found]
+            return [to_torch(value.numpy()) for value in listed if find_format(value.dtype) is not None]
+
+    def name_inputs(rest: list[torch.Tensor]) -> dict[str, Any]:
         named: dict[str, Any] = {}
-        rest = list(tensors)
         for entry in arguments:
             dtype = _find_dtype(entry, node)
             if entry.number_attr or entry.type_list_attr:
@@ -87,12 +104,7 @@ def _bind(node: ForeignNode) -> Callable[..., list[torch.Tensor]]:
                 rest = rest[count:]
             else:
                 named[entry.name] = _to_tensorflow(rest.pop(0), dtype)
-        with tf.device("/device:CPU:0"), tf.init_scope():
-            found = raw(**named, **plain)
-        if isinstance(found, tf.Operation) or found is None:
-            return []
-        listed = list(found) if isinstance(found, list | tuple) else [found]
-        return [to_torch(value.numpy()) for value in listed if find_format(value.dtype) is not None]
+        return named
 
     return run
 

@@ -15,6 +15,9 @@ from openipu.translate.foreign import Place
 
 SHARD = "_ipu_shard"  # attributes of ops
 STAGE = "_ipu_stage"
+OUTSIDE = "_ipu_outside"  # runs on the host while the program waits
+CHECKPOINT = "_ipu_checkpoint"  # its value is kept where others are made again
+PARTIALS = "_ipu_attribute_PARTIALS_TYPE"  # of products: "half" or "float"
 _BACKWARD = re.compile(r"(^|/)(gradient_tape|gradients(_\d+)?)(/|$)")
 _OF_OP = re.compile(r"_grad(_\d+)?$")
 

@@ -18,10 +18,12 @@ from openipu.errors import TranslationError
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.tensorflow.steps import GRADIENT_MARK
 from openipu_tensorflow.graphs.formats import find_format, read_attribute
-from openipu_tensorflow.graphs.places import find_position
+from openipu_tensorflow.graphs.places import CHECKPOINT, OUTSIDE, PARTIALS, find_position
 
 _OLD_LOOPS = ("Enter", "Exit", "NextIteration", "Merge", "Switch", "LoopCond", "RefEnter", "RefMerge", "RefSwitch")
 _SOURCES = ("Placeholder", "VarHandleOp", "_Arg")
+_KEPT = ("Identity", "IdentityN", "StopGradient", "Snapshot")  # hand on what another op has made
+_MARKS = (GRADIENT_MARK, OUTSIDE, PARTIALS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ def read_graph(
     """`inputs` and `outputs` are tensors, `targets` ops that run for their effect."""
     given = {tensor.name for tensor in inputs}
     ops = _find_needed(graph, given, [*(tensor.op for tensor in outputs if tensor.name not in given), *targets])
-    reader = _Reader(graph)
+    reader = _Reader(graph, _find_checkpoints(ops))
     sources: dict[str, Any] = {}
     nodes: list[ForeignNode] = []
     for op in ops:
@@ -49,6 +51,14 @@ def read_graph(
     types = {tensor.name: find_type(tensor) for tensor in inputs}
     foreign = ForeignGraph(name, tuple(nodes), types, tuple(tensor.name for tensor in outputs))
     return ReadGraph(foreign, sources)
+
+
+def wants_half_partials(graph: ForeignGraph) -> bool:
+    """Does any op of a graph, or of what it calls, ask for partials in half?"""
+    return any(
+        node.attributes.get(PARTIALS) == "half" or any(wants_half_partials(body) for body in node.bodies)
+        for node in graph.nodes
+    )
 
 
 def find_type(tensor: Any) -> TensorType:
@@ -106,14 +116,26 @@ def _order(graph: Any, needed: Collection[Any], given: set[str]) -> list[Any]:
 
 
 def _is_read(key: str) -> bool:
-    return not key.startswith("_") or key == GRADIENT_MARK
+    return not key.startswith("_") or key in _MARKS
+
+
+def _find_checkpoints(ops: Sequence[Any]) -> set[str]:
+    """Names of the ops whose results are marked: a mark is an op of its own, which only hands them on."""
+    found: set[str] = set()
+    for op in ops:
+        if CHECKPOINT in op.node_def.attr:
+            tensor = op.inputs[0]
+            while tensor.op.type in _KEPT:
+                tensor = tensor.op.inputs[tensor.value_index]
+            found.add(tensor.op.name)
+    return found
 
 
 class _Reader:
     """Reads ops of one graph and of the functions that it calls."""
 
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
+    def __init__(self, graph: Any, checkpoints: Collection[str] = ()) -> None:
+        self._graph, self._checkpoints = graph, checkpoints
         self._bodies: dict[str, ForeignGraph] = {}
 
     def read_node(self, op: Any, number: int) -> ForeignNode:
@@ -134,6 +156,7 @@ class _Reader:
             scope=position.scope,
             place=position.place,
             part=position.part,
+            notes={"checkpoint": True} if op.name in self._checkpoints else {},
         )
 
     def _read_attribute(self, value: Any) -> Any:
@@ -147,11 +170,11 @@ class _Reader:
     def _read_function(self, name: str) -> ForeignGraph:
         if name not in self._bodies:
             body = _find_function(self._graph, name)
-            inner = _Reader(body)
-            inner._bodies = self._bodies
             wanted = [*(tensor.op for tensor in body.outputs), *_list_effects(body)]
             given = {tensor.name for tensor in body.inputs}
             ops = [op for op in _find_needed(body, given, wanted) if op.type not in _SOURCES]
+            inner = _Reader(body, _find_checkpoints(ops))
+            inner._bodies = self._bodies
             self._bodies[name] = ForeignGraph(
                 name,
                 tuple(inner.read_node(op, number) for number, op in enumerate(ops)),

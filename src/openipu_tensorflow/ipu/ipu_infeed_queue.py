@@ -56,14 +56,17 @@ class IPUInfeedQueue:
         self._dataset = dataset
         self._eager = context.executing_eagerly()
         self._eager_iterator: Any = iter(dataset) if self._eager else None
-        self._iterator: Any = None
+        self._begin: Any = None  # the op of `initializer`
         self._next: list[Any] = []
         self._started: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions
         self._initializer_used = False
         self._dequeued = False
         if not self._eager:
-            self._iterator = dataset_ops.make_initializable_iterator(dataset)
-            self._next = self._flatten(self._iterator.get_next())
+            iterator = dataset_ops.make_initializable_iterator(dataset)
+            self._next = self._flatten(iterator.get_next())
+            # At once: an op that others wait for changes, which one that a session has seen must not.
+            self._begin = make_marker(f"infeed_{self._id}/initialized", [iterator.initializer])
+            register_provider(self._begin.graph, _Begin(self), self._begin)
 
     @staticmethod
     def _check_depth(depth: int | None) -> None:
@@ -137,9 +140,7 @@ class IPUInfeedQueue:
                 "The IPUInfeedQueue `initializer` function can only be accessed once. Keep the op that it returned."
             )
         self._initializer_used = True
-        marker = make_marker(f"infeed_{self._id}/initialized", [self._iterator.initializer])
-        register_provider(self._iterator.initializer.graph, _Begin(self), marker)
-        return marker
+        return self._begin
 
     @property
     def deleter(self) -> Any:

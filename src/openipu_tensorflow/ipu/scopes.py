@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-SHARD_ATTRIBUTE = "_ipu_shard"
-STAGE_ATTRIBUTE = "_ipu_stage"
+from openipu_tensorflow.graphs.places import OUTSIDE, SHARD
+
 FRONTEND_ATTRIBUTES_NAME = "_XlaFrontendAttributes"
 _PREFIX = "_ipu_attribute_"
 
@@ -39,13 +39,13 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
     from tensorflow.core.framework import attr_value_pb2
 
     value = attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(i=numbers))
-    with _mark({SHARD_ATTRIBUTE: value}):
+    with _mark({SHARD: value}):
         yield
 
 
 @contextlib.contextmanager
 def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
-    """Ops inside run on the host while the program waits."""
+    """Ops inside run on the host while the program waits, each as a call of its own; loops and branches do not."""
     from openipu_tensorflow.ipu.clusters.tracing import current_trace
 
     trace = current_trace()
@@ -58,7 +58,7 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
         raise ValueError("Illegal nesting: one outside_compilation_scope cannot stand inside another.")
     trace.outside += 1
     try:
-        with _mark({"_ipu_outside": _text(name)}):
+        with _mark({OUTSIDE: _text(name)}):
             yield
     finally:
         trace.outside -= 1
@@ -104,7 +104,7 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def partials_type(override_type: Any) -> Iterator[None]:
-    """Products inside are summed in this type. Numbers are the same; openipu plans one type for a whole program."""
+    """Products inside are summed in this type. A program has one: half, where any scope, stage or option says so."""
     from tensorflow.python.framework import dtypes
 
     found = dtypes.as_dtype(override_type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from openipu_tensorflow.ipu.scopes import SHARD_ATTRIBUTE
+from openipu_tensorflow.graphs.places import SHARD
 
 
 def has_attr(o: Any, attr_name: str) -> bool:
@@ -16,8 +16,8 @@ def has_attr(o: Any, attr_name: str) -> bool:
 def get_sharding(op: Any) -> list[int] | None:
     """The shards of an op: its own, or those of the op that it differentiates."""
     while op is not None:
-        if has_attr(op, SHARD_ATTRIBUTE):
-            return [int(entry) for entry in op.get_attr(SHARD_ATTRIBUTE)]
+        if has_attr(op, SHARD):
+            return [int(entry) for entry in op.get_attr(SHARD)]
         op = getattr(op, "_original_op", None)
     return None
 
@@ -69,7 +69,7 @@ def propagate_sharding(g: Any) -> None:
                 found = found or get_sharding(other)
             if found is not None:
                 value = attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(i=found))
-                op._set_attr(SHARD_ATTRIBUTE, value)
+                op._set_attr(SHARD, value)
 
 
 def enable_sharded_gradient_tape() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from openipu_tensorflow.graphs.places import SHARD, STAGE
 from openipu_tensorflow.ipu.clusters.executing import LevelRunner, Round
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, prepare_level
 from openipu_tensorflow.ipu.clusters.programs import Surroundings
@@ -18,7 +19,6 @@ from openipu_tensorflow.ipu.clusters.providers import Runner
 from openipu_tensorflow.ipu.clusters.tracing import Level
 from openipu_tensorflow.ipu.clusters.variables import SessionVariables
 from openipu_tensorflow.ipu.configuration.devices import IpuDevice, find_device
-from openipu_tensorflow.ipu.scopes import SHARD_ATTRIBUTE, STAGE_ATTRIBUTE
 from openipu_tensorflow.ipu.sharding import get_sharding, has_attr
 
 
@@ -90,6 +90,6 @@ def place_gradients(made: Sequence[Any]) -> None:
         forward = getattr(op, "_original_op", None)
         if forward is None:
             continue
-        for name in (SHARD_ATTRIBUTE, STAGE_ATTRIBUTE):
+        for name in (SHARD, STAGE):
             if not has_attr(op, name) and has_attr(forward, name):
                 op._set_attr(name, forward.node_def.attr[name])

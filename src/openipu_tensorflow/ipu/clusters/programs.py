@@ -193,5 +193,6 @@ def arrange(
         off_chip=off_chip,
         shares=shares,
         memory_proportions=() if pipeline is None else pipeline.memory_proportions,
+        half_partials=pipeline is not None and pipeline.half_partials,
         random_seed=seed,
     )

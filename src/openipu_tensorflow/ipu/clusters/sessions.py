@@ -1,17 +1,21 @@
 """TF1 sessions that know IPUs.
 
 In: `Session.run`. Out: the same results, with what providers give fed to TensorFlow; ops that a script placed on an
-IPU device do not stop a session, because its placement is soft.
+IPU device do not stop a session, because its placement is soft. Variables are TensorFlow's, and on the host: their
+handles say so before a session first sees them, or it would warn of each at length.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any
 
 from openipu_tensorflow.ipu.clusters.providers import find_providers, list_needed
+from openipu_tensorflow.ipu.configuration.devices import is_ipu_device
 
 _MARK = "_openipu_run"
+_settled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # graph -> its version at the last look
 
 
 def install_sessions() -> None:
@@ -29,6 +33,7 @@ def install_sessions() -> None:
 
     @functools.wraps(plain_run)
     def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        settle_variables(self.graph)
         if find_providers(self.graph) is None:
             return plain_run(self, fetches, feed_dict, options, run_metadata)
         feeds = dict(feed_dict or {})
@@ -53,6 +58,17 @@ def install_sessions() -> None:
 
     setattr(run, _MARK, True)
     base.__init__, base.run = init, run
+
+
+def settle_variables(graph: Any) -> None:
+    """Put the handles of variables that a script has made on an IPU device on the host, where their values are."""
+    done, version = _settled.get(graph, 0), graph.version
+    if version == done:
+        return
+    for op in graph.get_operations()[done:]:
+        if op.type == "VarHandleOp" and is_ipu_device(op.device[max(op.device.find("/device:"), 0) :]):
+            op._set_device("/device:CPU:0")
+    _settled[graph] = version
 
 
 def _allow_soft_placement(config: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What each option of `IPUConfig` does here.
+"""What each option of `IPUConfig` does here, and each argument of pipelines, stages, scopes and queues.
 
-In: nothing. Out: `EFFECTS`, by the options' names. An option either acts ("acts: …") or says why results and plan are
+In: nothing. Out: `EFFECTS`, by their names. An option either acts ("acts: …") or says why results and plan are
 the same without it ("no effect: …"); one that is refused says so where it is set to more than its default.
 """
 
@@ -13,7 +13,7 @@ _BUFFERS = "no effect: the plan merges no transfers, so that there is nothing to
 _MERGED = "no effect: the plan prices each op and each copy by itself"
 _EXACT = "no effect: arithmetic is PyTorch's, and is not simplified beyond what is exact"
 
-EFFECTS: Mapping[str, str] = {
+CONFIG_EFFECTS: Mapping[str, str] = {
     "allow_recompute": "acts: activations are made again in backward; in a pipeline all but each stage's inputs",
     "selection_order": "no effect: IPUs are numbered along their links, which is what AUTO chooses for pipelines",
     "serialization_output_folder": "no effect: files for other runtimes; executable_cache_path of TF_POPLAR_FLAGS "
@@ -78,3 +78,73 @@ EFFECTS: Mapping[str, str] = {
     "scheduling.maximum_scheduler_lookahead_depth": "no effect: as scheduling.algorithm",
     "scheduling.maximum_scheduler_search_space_size": "no effect: as scheduling.algorithm",
 }
+
+_BUFFERED = "no effect: the host always has the next data ready, and takes every result"
+_NAMED = "no effect: names an op that is not there"
+_QUEUED = "no effect: a queue belongs to the program that it is given to; the number is checked"
+
+PROGRAM_EFFECTS: Mapping[str, str] = {
+    "pipeline.computational_stages": "acts: the stages, or several functions side by side in one",
+    "pipeline.gradient_accumulation_count": "acts: micro-batches of an update",
+    "pipeline.gradient_accumulation_dtype": "acts: the type that gradients are added up in",
+    "pipeline.gradient_accumulation_for_captured_grads": "no effect: gradients of activations cannot be captured",
+    "pipeline.repeat_count": "acts: updates of a run",
+    "pipeline.batch_serialization_iterations": "acts: so many times as many micro-batches of an update, stage after "
+    "stage on one IPU",
+    "pipeline.inputs": "acts: what the first stage gets in every micro-batch",
+    "pipeline.infeed_queue": "acts: what the first stage gets besides",
+    "pipeline.outfeed_queue": "acts: where results of the last stage go",
+    "pipeline.optimizer_function": "acts: the loss and its optimizer; none for inference",
+    "pipeline.device_mapping": "acts: the IPU of each stage in the plan",
+    "pipeline.pipeline_schedule": "acts: Grouped and Interleaved overlap stages, and are planned alike; Sequential "
+    "runs one after the other",
+    "pipeline.recomputation_mode": "acts: with RecomputeThenBackpropagate, which Auto is unless the schedule is "
+    "Sequential, recomputation_checkpoint keeps nothing. The order of recomputation is the plan's own: each op where "
+    "backward first needs it",
+    "pipeline.forward_propagation_stages_poplar_options": "acts: see PipelineStageOptions",
+    "pipeline.backward_propagation_stages_poplar_options": "acts: see PipelineStageOptions; the smaller proportion of "
+    "forward and backward counts for both",
+    "pipeline.weight_update_poplar_options": "no effect: an update is planned with the options of its IPU; names are "
+    "checked",
+    "pipeline.offload_weight_update_variables": "acts: optimizer state is kept beside the IPU; None means on the IPU",
+    "pipeline.replicated_optimizer_state_sharding": "acts: each replica keeps one share of the optimizer state",
+    "pipeline.offload_activations": "acts: activations are kept beside the IPU; None means on the IPU",
+    "pipeline.offload_gradient_accumulation_buffers": "acts: sums of gradients are kept beside the IPU; None means on "
+    "the IPU",
+    "pipeline.replicated_weight_sharding": "acts: each replica keeps one share of the weights",
+    "pipeline.offload_weights": "acts: weights are kept beside the IPU; None means on the IPU",
+    "pipeline.continuous_weight_updates": "acts: is refused, as in the original",
+    "pipeline.outfeed_loss": "acts: the loss alone goes to the outfeed",
+    "pipeline.accumulate_outfeed": "acts: sums over the micro-batches of an update go to the outfeed",
+    "pipeline.accumulate_outfeed_dtype": "acts: the type of these sums",
+    "pipeline.outfeed_mask": "acts: which results stay off the outfeed",
+    "pipeline.reduction_method": "acts: sum, mean or running mean of gradients",
+    "pipeline.name": _NAMED,
+    "PipelineStageOptions.convolution_options": "acts: availableMemoryProportion for the IPU of the stage, the "
+    "smallest of its stages; partialsType half for the whole program. Others are checked by name and have no effect",
+    "PipelineStageOptions.matmul_options": "acts: as convolution_options",
+    "PipelineStageOptions.slice_options": "no effect: slices are planned by their shapes alone; names are checked",
+    "pipelining_ops.recomputation_checkpoint": "acts: the tensor is kept where others are made again, with "
+    "RecomputeAndBackpropagateInterleaved",
+    "scopes.ipu_scope": "acts: programs compiled inside are for that device",
+    "scopes.ipu_shard": "acts: the IPU of ops in the plan; of several the first",
+    "scopes.ipu_jit_scope": "no effect: a compiled function is one program, whatever its groups",
+    "scopes.outside_compilation_scope": "acts: each op inside is a call of the host, which TensorFlow computes; loops, "
+    "branches and variables stay on the device",
+    "scopes.frontend_attribute": "acts: PARTIALS_TYPE as scopes.partials_type; other names stay in the graph, and the "
+    "plan reads none of them",
+    "scopes.stochastic_rounding": "acts: is refused where it differs from the configuration",
+    "scopes.partials_type": "acts: half partials for the whole program, where any of its ops asks for them; float32 "
+    "inside a program with half partials does not take them back",
+    "IPUInfeedQueue.dataset": "acts: where data come from",
+    "IPUInfeedQueue.device_ordinal": _QUEUED,
+    "IPUInfeedQueue.prefetch_depth": _BUFFERED,
+    "IPUInfeedQueue.optimise_latency": _BUFFERED,
+    "IPUOutfeedQueue.outfeed_mode": "acts: all values since the last time, or the last one",
+    "IPUOutfeedQueue.device_ordinal": _QUEUED,
+    "IPUOutfeedQueue.buffer_depth": _BUFFERED,
+    "IPUOutfeedQueue.optimise_latency": _BUFFERED,
+    "loops.use_while_v1": "no effect: chooses between two loops of TensorFlow; here it is one of the device either way",
+}
+
+EFFECTS: Mapping[str, str] = {**CONFIG_EFFECTS, **PROGRAM_EFFECTS}

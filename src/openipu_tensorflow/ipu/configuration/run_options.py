@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openipu.environment.engine_options import read_engine_options
 from openipu.graph import Recompute, Reduction, RunOptions, Strategy, TensorLocation, TensorRole
@@ -51,6 +51,7 @@ class Arrangement:
     off_chip: tuple[TensorRole, ...] = ()
     shares: tuple[TensorRole, ...] = ()  # each replica keeps one share of them
     memory_proportions: tuple[tuple[int, float], ...] = ()
+    half_partials: bool = False
     random_seed: int | None = None
 
 
@@ -60,7 +61,7 @@ def build_run_options(device: IpuDevice, how: Arrangement) -> RunOptions:
     _refuse(config, how)
     libraries = {name: _read_library(config, name) for name in _LIBRARY_OPTIONS}
     products = [libraries["matmuls"], libraries["convolutions"]]
-    proportions = [_read_proportion(entry) for entry in products if _PROPORTION in entry]
+    proportions = [found for entry in products if (found := read_proportion(entry)) is not None]
     behaviour = config.floating_point_behaviour
     everything = behaviour.set_all
     return RunOptions(
@@ -70,7 +71,7 @@ def build_run_options(device: IpuDevice, how: Arrangement) -> RunOptions:
         replicas=how.replicas,
         reduction=how.reduction,
         replica_reduction=how.replica_reduction,
-        half_partials=any(entry.get(_PARTIALS) == "half" for entry in products),
+        half_partials=how.half_partials or any(wants_half_partials(entry) for entry in products),
         stochastic_rounding=everything or read_rounding(behaviour.esr) is not StochasticRoundingBehaviour.OFF,
         half_overflow=Overflow.NAN if everything or behaviour.nanoo else Overflow.SATURATE,
         floating_point_exceptions=everything or behaviour.inv or behaviour.div0 or behaviour.oflo,
@@ -101,18 +102,31 @@ def _refuse(config: IPUConfig, how: Arrangement) -> None:
 
 
 def _read_library(config: IPUConfig, category: str) -> dict[str, str]:
-    given = read_library_options(f"{category}.poplar_options", getattr(config, category).poplar_options)
+    return check_library(f"{category}.poplar_options", category, getattr(config, category).poplar_options)
+
+
+def check_library(title: str, category: str, options: Mapping[Any, Any]) -> dict[str, str]:
+    """Options of a library, from the configuration or of a stage; a name that is nearly a known one is an error."""
+    given, known = read_library_options(title, options), _LIBRARY_OPTIONS[category]
     for name in given:
-        known = _LIBRARY_OPTIONS[category]
         near = difflib.get_close_matches(name, known, 1, cutoff=0.85)
         if name not in known and near:
-            raise ValueError(f"{category}.poplar_options has {name!r}. Did you mean {near[0]!r}?")
+            raise ValueError(f"{title} has {name!r}. Did you mean {near[0]!r}?")
     if given.get(_PARTIALS, "float") not in ("float", "half"):
-        raise ValueError(f"{category}.poplar_options: {_PARTIALS} is {given[_PARTIALS]!r}; it is 'float' or 'half'.")
+        raise ValueError(f"{title}: {_PARTIALS} is {given[_PARTIALS]!r}; it is 'float' or 'half'.")
+    read_proportion(given)
     return given
 
 
-def _read_proportion(given: Mapping[str, str]) -> float:
+def wants_half_partials(given: Mapping[str, str]) -> bool:
+    """Do options of a library ask for sums in half?"""
+    return given.get(_PARTIALS) == "half"
+
+
+def read_proportion(given: Mapping[str, str]) -> float | None:
+    """The share of memory that options of a library give to products, if they do."""
+    if _PROPORTION not in given:
+        return None
     try:
         found = float(given[_PROPORTION])
     except ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from openipu_tensorflow.graphs.places import CHECKPOINT
 from openipu_tensorflow.ipu.pipelines.enums import (
     _ALL_DEVICES,
     PipelineSchedule,
@@ -25,12 +26,12 @@ __all__ = [
 
 
 def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
-    """Keep these tensors where others are made again."""
+    """Keep these tensors where others are made again, unless the pipeline makes all again before it goes back."""
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import array_ops
     from tensorflow.python.util import nest
 
-    mark = {"_ipu_checkpoint": attr_value_pb2.AttrValue(b=True)}
+    mark = {CHECKPOINT: attr_value_pb2.AttrValue(b=True)}
     with ops.get_default_graph()._attr_scope(mark):
         return nest.map_structure(lambda tensor: array_ops.identity(tensor, name=name), tensors)

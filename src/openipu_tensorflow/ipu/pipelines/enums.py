@@ -26,7 +26,7 @@ class RecomputationMode(Enum):
 
 
 class PipelineStageOptions:
-    """Options of the libraries for one stage, by name."""
+    """Options of the libraries for one stage, by name; those that a pipeline is given are checked there."""
 
     def __init__(
         self,
@@ -45,16 +45,6 @@ class PipelineStageOptions:
         self.convolution_options = dict(convolution_options or {})
         self.matmul_options = dict(matmul_options or {})
         self.slice_options = dict(slice_options or {})
-
-    @property
-    def memory_proportion(self) -> float | None:
-        """The smaller proportion of products and convolutions, if one is given."""
-        found = [
-            float(options["availableMemoryProportion"])
-            for options in (self.convolution_options, self.matmul_options)
-            if "availableMemoryProportion" in options
-        ]
-        return min(found, default=None)
 
     def __repr__(self) -> str:
         return f"PipelineStageOptions({self.convolution_options}, {self.matmul_options}, {self.slice_options})"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openipu.graph import TensorRole
+from openipu_tensorflow.ipu.configuration.run_options import check_library, read_proportion, wants_half_partials
 from openipu_tensorflow.ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from openipu_tensorflow.ipu.pipelines.enums import (
     PipelineSchedule,
@@ -33,6 +34,7 @@ class PipelineOptions:
     shares: tuple[TensorRole, ...] = ()
     offload_state: bool = False
     memory_proportions: tuple[tuple[int, float], ...] = ()
+    half_partials: bool = False
 
 
 def check_stages(stages: Any, training: bool, given: dict[str, Any]) -> tuple[PipelineSchedule, tuple[Any, ...]]:
@@ -102,8 +104,16 @@ def build_options(stages: Any, count: Any, training: bool, given: dict[str, Any]
             "replicated_optimizer_state_sharding is True, and then the optimizer state must be offloaded: leave out "
             "offload_weight_update_variables=False."
         )
+    if mode is RecomputationMode.Auto:
+        interleaves = schedule is PipelineSchedule.Sequential
+        mode = (
+            RecomputationMode.RecomputeAndBackpropagateInterleaved
+            if interleaves
+            else RecomputationMode.RecomputeThenBackpropagate
+        )
+    own = _read_stage_options(stages, devices, training, given)
     return PipelineOptions(
-        count=count,
+        count=count * given["batch_serialization_iterations"],  # a stage runs over so many before the next one does
         repeat_count=repeats,
         schedule=schedule,
         recomputation=mode,
@@ -112,7 +122,8 @@ def build_options(stages: Any, count: Any, training: bool, given: dict[str, Any]
         off_chip=_list_off_chip(given),
         shares=_list_shares(given),
         offload_state=bool(offload_state),
-        memory_proportions=_read_proportions(stages, devices, training, given),
+        memory_proportions=own.memory_proportions,
+        half_partials=own.half_partials,
     )
 
 
@@ -153,13 +164,21 @@ def _list_shares(given: dict[str, Any]) -> tuple[TensorRole, ...]:
     return tuple(role for role, wanted in roles.items() if wanted)
 
 
-def _read_proportions(
+@dataclass(frozen=True)
+class _StageOptions:
+    memory_proportions: tuple[tuple[int, float], ...]
+    half_partials: bool
+
+
+def _read_stage_options(
     stages: Sequence[Any], devices: tuple[Any, ...], training: bool, given: dict[str, Any]
-) -> tuple[tuple[int, float], ...]:
-    """What options of stages say of the memory of an IPU; the smallest counts where several stages share it."""
+) -> _StageOptions:
+    """What options of stages say of the memory of an IPU, and of partials; the smallest proportion counts where several
+    stages share an IPU, and half partials of one stage for all."""
     names = ["forward_propagation_stages_poplar_options"]
     names += ["backward_propagation_stages_poplar_options"] if training else []
     found: dict[int, float] = {}
+    half = False
     for name in names:
         options = given[name]
         if options is None:
@@ -170,16 +189,31 @@ def _read_proportions(
                 f"{name} must be a list or a tuple of PipelineStageOptions objects of length {len(stages)} (same "
                 "number as the number of computational stages)."
             )
-        for entry, place in zip(options, devices, strict=True):
+        for number, (entry, place) in enumerate(zip(options, devices, strict=True)):
             if not isinstance(entry, PipelineStageOptions):
                 raise TypeError(
                     f"Expected all elements of {name} to be of type PipelineStageOptions, but got {entry} instead."
                 )
-            share = entry.memory_proportion
+            products = _check_libraries(f"{name}[{number}]", entry)
+            half = half or any(wants_half_partials(library) for library in products)
+            shares = [share for library in products if (share := read_proportion(library)) is not None]
             for ipu in place if isinstance(place, (list, tuple)) else [place]:
-                if share is not None and ipu >= 0:
-                    found[ipu] = min(share, found.get(ipu, 1.0))
+                if shares and ipu >= 0:
+                    found[ipu] = min(*shares, found.get(ipu, 1.0))
     update = given["weight_update_poplar_options"]
-    if training and update is not None and not isinstance(update, PipelineStageOptions):
-        raise TypeError(f"weight_update_poplar_options to be of type PipelineStageOptions, but got {update} instead.")
-    return tuple(sorted(found.items()))
+    if training and update is not None:
+        if not isinstance(update, PipelineStageOptions):
+            raise TypeError(
+                f"weight_update_poplar_options to be of type PipelineStageOptions, but got {update} instead."
+            )
+        _check_libraries("weight_update_poplar_options", update)
+    return _StageOptions(tuple(sorted(found.items())), half)
+
+
+def _check_libraries(title: str, entry: PipelineStageOptions) -> list[dict[str, str]]:
+    """Options of convolutions and matrix products; those of slices are checked as well."""
+    check_library(f"{title}.slice_options", "slices", entry.slice_options)
+    return [
+        check_library(f"{title}.convolution_options", "convolutions", entry.convolution_options),
+        check_library(f"{title}.matmul_options", "matmuls", entry.matmul_options),
+    ]

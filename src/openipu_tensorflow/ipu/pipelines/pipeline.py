@@ -11,16 +11,17 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from openipu_tensorflow.graphs.places import CHECKPOINT, STAGE
 from openipu_tensorflow.ipu.clusters.results import split_results
 from openipu_tensorflow.ipu.clusters.tracing import Level, LoopItem, make_marker, open_level
 from openipu_tensorflow.ipu.clusters.updates import UpdateOptions, add_update, find_trace
 from openipu_tensorflow.ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from openipu_tensorflow.ipu.ipu_infeed_queue import IPUInfeedQueue
 from openipu_tensorflow.ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from openipu_tensorflow.ipu.pipelines.enums import _ALL_DEVICES, PipelineSchedule
+from openipu_tensorflow.ipu.pipelines.enums import _ALL_DEVICES, PipelineSchedule, RecomputationMode
 from openipu_tensorflow.ipu.pipelines.optimizer_output import OptimizerFunctionOutput
 from openipu_tensorflow.ipu.pipelines.options import PipelineOptions, build_options
-from openipu_tensorflow.ipu.scopes import STAGE_ATTRIBUTE, ipu_shard
+from openipu_tensorflow.ipu.scopes import ipu_shard
 
 
 def pipeline(
@@ -72,6 +73,8 @@ def pipeline(
         else:
             ends += _enqueue(outputs, given, None, tracing.last)
         level.targets = [*tracing.targets, *ends]
+    if options.recomputation is RecomputationMode.RecomputeThenBackpropagate:
+        _drop_checkpoints(trace.graph.get_operations()[level.start :])
     level.marks["pipeline"] = options
     return _finish(level, options, accumulate_outfeed)
 
@@ -145,7 +148,7 @@ class _Stages:
 
         place = self._options.devices[stage] if device is None else device
         place = place[0] if isinstance(place, (list, tuple)) else place
-        mark = {STAGE_ATTRIBUTE: attr_value_pb2.AttrValue(i=stage)}
+        mark = {STAGE: attr_value_pb2.AttrValue(i=stage)}
         with contextlib.ExitStack() as stack:
             stack.enter_context(ops.get_default_graph()._attr_scope(mark))
             if place != _ALL_DEVICES:
@@ -233,6 +236,13 @@ def _check_captures(graph: Any, level: Level, inputs: Sequence[Any]) -> None:
                     f"Trying to capture the tensor {tensor.name} from outside the pipeline, for {op.name}. Pass it to "
                     "the stages: by `inputs` of the pipeline, or through the infeed queue."
                 )
+
+
+def _drop_checkpoints(made: Sequence[Any]) -> None:
+    """Where a whole stage is made again before its backward, marks of single tensors keep nothing."""
+    for op in made:
+        if CHECKPOINT in op.node_def.attr:
+            op._clear_attr(CHECKPOINT)
 
 
 def _finish(level: Level, options: PipelineOptions, accumulate: bool) -> Any:

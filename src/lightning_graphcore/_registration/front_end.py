@@ -86,7 +86,7 @@ def _hide_own_lines(package: Package) -> None:
     """Errors and reports name lines of the user, not those of this front end or of Lightning's loops."""
     from openipu.capture import register_internal_directory
 
-    register_internal_directory(os.path.dirname(os.path.abspath(__file__)))
+    register_internal_directory(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the whole package
     for folder in ("core", "loops", "plugins", "strategies", "trainer"):
         register_internal_directory(os.path.dirname(os.path.abspath(str(package.load(folder).__file__))))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 40
 SUFFIXES = (".onnx", ".pdmodel", ".json")  # ONNX; Paddle's legacy and new form
-NAMES = "FILE.onnx, FILE.pdmodel, FILE.json, FILE.keras, a SavedModel's folder"
+NAMES = "FILE.onnx, .pdmodel, .json, .keras, a SavedModel's folder"
 KERAS_SUFFIX = ".keras"
 SAVED_MODEL = "saved_model.pb"  # in the folder of a SavedModel
 

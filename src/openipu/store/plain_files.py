@@ -26,7 +26,7 @@ def open_plain(path: Path, flags: int = _READ) -> int:
         descriptor = os.open(path, flags | _SAFELY, 0o600)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR):
-            raise NotPlainError(error.errno, "it is a link, a device or a directory, and no plain file", path) from None
+            raise NotPlainError(error.errno, "it is a link, a device or a directory, not a plain file", path) from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -103,9 +103,12 @@ class _WrappedModel:
     _poptorch_plain: type[nn.Module]
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("_parameters", "_buffers", "forward"):
-            object.__getattribute__(self, "_poptorch_owner").copyWeightsToHostIfNeeded()
-        return super().__getattribute__(name)
+        kind: Any = type(self)  # another thread may free the model here: it has its plain class again then
+        if name in ("_parameters", "_buffers", "forward") and issubclass(kind, _WrappedModel):
+            kind._poptorch_owner.copyWeightsToHostIfNeeded()
+        while issubclass(kind, _WrappedModel):
+            kind = kind._poptorch_plain
+        return kind.__getattribute__(self, name)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
         """Refresh the host's weights if training changed them since; says whether it did."""

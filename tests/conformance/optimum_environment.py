@@ -30,6 +30,7 @@ PINNED = (
     "pytest==9.2.0",
     "parameterized==0.9.0",
     "pillow",
+    "msgspec",
     "rich>=13.7",
     "tqdm>=4.66",
 )

@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "translate")]
 
+import pytest  # noqa: E402
 import torch  # noqa: E402
 from bench.models import MODELS, Model  # noqa: E402
 from exported_models import export, silence_dropout, train_from_file, train_in_pytorch  # noqa: E402
@@ -44,8 +45,13 @@ def main() -> int:
     failed = False
     for name in options.models:
         with tempfile.TemporaryDirectory(prefix="onnx-exports-") as place:
-            result = compare_results(MODELS[name], Path(place))
-            found, wanted, shaken = compare_losses(MODELS[name], Path(place), options.steps, options.rate)
+            try:
+                result = compare_results(MODELS[name], Path(place))
+                found, wanted, shaken = compare_losses(MODELS[name], Path(place), options.steps, options.rate)
+            except pytest.skip.Exception as error:  # there is no file to compare: not a pass
+                print(f"| {name} | {error} | | | | | |")
+                failed = True
+                continue
         worst, own = find_worst(found, wanted), find_worst(shaken, wanted)
         failed = failed or result > RESULT_BAR or worst > LOSS_BAR
         size = sum(value.numel() for value in MODELS[name].build().parameters())

@@ -14,14 +14,15 @@ from openipu.translate.tensorflow.ops import (
     pools,
     products,
     random,
+    recurrent,
     reductions,
     shapes,
     training,
 )
 
 FAMILIES = (
-    *(control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, random, reductions),
-    *(shapes, training),
+    *(control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, random),
+    *(recurrent, reductions, shapes, training),
 )
 RULES = tuple(collect(*FAMILIES))
 TABLE = Table(RULES)

@@ -207,7 +207,8 @@ def _find_function(graph: Any, name: str) -> Any:
         if found is not None:
             from tensorflow.python.framework import function_def_to_graph
 
-            return function_def_to_graph.function_def_to_graph(found.cached_definition)
+            with around.as_default():  # where functions that it calls are looked for
+                return function_def_to_graph.function_def_to_graph(found.cached_definition)
         around = getattr(around, "outer_graph", None)
     raise TranslationError(
         f"The graph calls function {name!r} and does not hold it: it is damaged, or from another graph."

@@ -66,7 +66,7 @@ def compile_step(
         batches=options.micro_batches,
         name=title,
     )
-    shared = options.gradient_accumulation * options.replicas > 1
+    shared = options.gradient_accumulation * options.replicas * options.instances > 1
     captured = capture_step(step, name=title, table=make_table(), must_cut=shared and options.training)
     options = dataclasses.replace(
         options,

@@ -3,7 +3,9 @@
 from openipu_tensorflow import keras
 from openipu_tensorflow.ipu import (
     config,
+    distributed,
     gradient_accumulation,
+    horovod,
     ipu_compiler,
     ipu_infeed_queue,
     ipu_outfeed_queue,
@@ -42,8 +44,10 @@ from openipu_tensorflow.ipu.optimizers import (
     map_gradient_optimizer,
     sharded_optimizer,
 )
+from openipu_tensorflow.tf1 import restore_layers
 
 install_sessions()
+restore_layers()
 
 __all__ = [
     "all_to_all_op",
@@ -52,10 +56,12 @@ __all__ = [
     "cross_replica_ops",
     "cross_replica_optimizer",
     "custom_ops",
+    "distributed",
     "embedding_ops",
     "functional_ops",
     "gradient_accumulation",
     "gradient_accumulation_optimizer",
+    "horovod",
     "image_ops",
     "internal_ops",
     "ipu_compiler",

@@ -19,6 +19,7 @@ from openipu_tensorflow.ipu.clusters.preparing import Prepared, Stage
 from openipu_tensorflow.ipu.clusters.programs import Part, Surroundings, arrange, run_part
 from openipu_tensorflow.ipu.clusters.tracing import Enqueue, LoopItem
 from openipu_tensorflow.ipu.clusters.updates import UpdateItem, reduce_replicas
+from openipu_tensorflow.ipu.configuration.run_options import count_instances
 
 Values = dict[str, Any]
 _TRIVIAL = ("Const", "Identity", "NoOp", "VarHandleOp")
@@ -88,13 +89,25 @@ class LevelRunner:
 
     def _run_item(self, prepared: Prepared, item: Any, values: list[Values], turn: Round) -> None:
         if isinstance(item, CollectiveItem):
-            given = item.exchange([numpy.asarray(own[item.initial[0].name]) for own in values])
+            every, own_part = self._gather([numpy.asarray(own[item.initial[0].name]) for own in values])
+            given = item.exchange(every)[own_part]
             for own, value in zip(values, given, strict=True):
                 own[item.results[0].name] = value
         elif isinstance(item, UpdateItem):
             self._update(prepared.inner[id(item)][0], item, values, turn)
         else:
             self._loop(prepared, item, values)
+
+    def _gather(self, values: list[Any]) -> tuple[list[Any], slice]:
+        """Values of the replicas of all instances, and which of them are this instance's own."""
+        if count_instances(self._around.device.config) == 1:
+            return values, slice(None)
+        import popdist
+        from openipu_tensorflow.ipu.distributed.exchange import find_exchange
+
+        found = find_exchange().gather("replicas", numpy.stack(values))
+        first = popdist.getInstanceIndex() * len(values)
+        return [value for own in found for value in own], slice(first, first + len(values))
 
     def _loop(self, prepared: Prepared, item: LoopItem, values: list[Values]) -> None:
         body, *condition = prepared.inner[id(item)]
@@ -118,9 +131,12 @@ class LevelRunner:
 
     def _update(self, update: Prepared, item: UpdateItem, values: list[Values], turn: Round) -> None:
         options = item.options
-        gradients = [
-            reduce_replicas([own[tensor.name] for own in values], options.replica_reduction) for tensor in item.initial
-        ]
+        gradients = []
+        for tensor in item.initial:
+            each = [own[tensor.name] for own in values]
+            if options.replica_reduction is not None:
+                each, _ = self._gather(each)
+            gradients.append(reduce_replicas(each, options.replica_reduction))
         turn.gradients = accumulate(turn, gradients, options.reduction)
         if (turn.number + 1) % turn.length:
             return

@@ -22,6 +22,7 @@ from openipu_tensorflow.ipu.ops import (
     cross_replica_ops,
     custom_ops,
     embedding_ops,
+    f8_ops,
     functional_ops,
     image_ops,
     internal_ops,
@@ -32,6 +33,7 @@ from openipu_tensorflow.ipu.ops import (
     rand_ops,
     reduce_scatter_op,
     replication_ops,
+    slicing_ops,
     statistics_ops,
     within_replica_ops,
 )
@@ -43,6 +45,7 @@ from openipu_tensorflow.ipu.optimizers import (
     sharded_optimizer,
 )
 
+outlined_function = functional_ops.outlined_function
 install_sessions()
 
 __all__ = [
@@ -53,6 +56,7 @@ __all__ = [
     "cross_replica_optimizer",
     "custom_ops",
     "embedding_ops",
+    "f8_ops",
     "functional_ops",
     "gradient_accumulation",
     "gradient_accumulation_optimizer",
@@ -71,6 +75,7 @@ __all__ = [
     "normalization_ops",
     "ops",
     "optimizers",
+    "outlined_function",
     "pipelining_ops",
     "rand_ops",
     "reduce_scatter_op",
@@ -78,6 +83,7 @@ __all__ = [
     "scopes",
     "sharded_optimizer",
     "sharding",
+    "slicing_ops",
     "statistics_ops",
     "utils",
     "within_replica_ops",

@@ -24,6 +24,7 @@ from openipu_tensorflow.ipu.ops import (
     cross_replica_ops,
     custom_ops,
     embedding_ops,
+    f8_ops,
     functional_ops,
     image_ops,
     internal_ops,
@@ -34,6 +35,7 @@ from openipu_tensorflow.ipu.ops import (
     rand_ops,
     reduce_scatter_op,
     replication_ops,
+    slicing_ops,
     statistics_ops,
     within_replica_ops,
 )
@@ -46,6 +48,7 @@ from openipu_tensorflow.ipu.optimizers import (
 )
 from openipu_tensorflow.tf1 import restore_layers
 
+outlined_function = functional_ops.outlined_function
 install_sessions()
 restore_layers()
 
@@ -58,6 +61,7 @@ __all__ = [
     "custom_ops",
     "distributed",
     "embedding_ops",
+    "f8_ops",
     "functional_ops",
     "gradient_accumulation",
     "gradient_accumulation_optimizer",
@@ -77,6 +81,7 @@ __all__ = [
     "normalization_ops",
     "ops",
     "optimizers",
+    "outlined_function",
     "pipelining_ops",
     "rand_ops",
     "reduce_scatter_op",
@@ -84,6 +89,7 @@ __all__ = [
     "scopes",
     "sharded_optimizer",
     "sharding",
+    "slicing_ops",
     "statistics_ops",
     "utils",
     "within_replica_ops",

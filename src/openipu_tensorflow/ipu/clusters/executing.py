@@ -13,8 +13,7 @@ from typing import Any
 import numpy
 
 from openipu.graph import Reduction
-from openipu_tensorflow.ipu.clusters.collectives import CollectiveItem
-from openipu_tensorflow.ipu.clusters.loops import find_length, is_plain, run_plain_loop
+from openipu_tensorflow.ipu.clusters.loops import applies_updates, find_length, is_plain, run_plain_loop
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, Stage
 from openipu_tensorflow.ipu.clusters.programs import Part, Surroundings, arrange, run_part
 from openipu_tensorflow.ipu.clusters.tracing import Enqueue, LoopItem
@@ -65,7 +64,7 @@ class LevelRunner:
                 stage.runner = Part(
                     graph=prepared.graph, inputs=stage.inputs, outputs=stage.outputs, targets=stage.targets
                 )
-            check_replicas(stage, len(values))
+            stage.runner.cuts = len(values) == 1 or not applies_updates(stage.ops)
             feeds = [numpy.stack([numpy.asarray(own[tensor.name]) for own in values]) for tensor in stage.inputs]
             how = arrange(replicas=len(values), seed=self._around.seed)
             found = run_part(stage.runner, self._around, how, feeds)
@@ -88,26 +87,18 @@ class LevelRunner:
         entry.queue.put([value[None] for value in each], len(values))
 
     def _run_item(self, prepared: Prepared, item: Any, values: list[Values], turn: Round) -> None:
-        if isinstance(item, CollectiveItem):
-            every, own_part = self._gather([numpy.asarray(own[item.initial[0].name]) for own in values])
-            given = item.exchange(every)[own_part]
-            for own, value in zip(values, given, strict=True):
-                own[item.results[0].name] = value
-        elif isinstance(item, UpdateItem):
+        if isinstance(item, UpdateItem):
             self._update(prepared.inner[id(item)][0], item, values, turn)
         else:
             self._loop(prepared, item, values)
 
-    def _gather(self, values: list[Any]) -> tuple[list[Any], slice]:
-        """Values of the replicas of all instances, and which of them are this instance's own."""
+    def _gather(self, values: list[Any]) -> list[Any]:
+        """Values of the replicas of all instances."""
         if count_instances(self._around.device.config) == 1:
-            return values, slice(None)
-        import popdist
+            return values
         from openipu_tensorflow.ipu.distributed.exchange import find_exchange
 
-        found = find_exchange().gather("replicas", numpy.stack(values))
-        first = popdist.getInstanceIndex() * len(values)
-        return [value for own in found for value in own], slice(first, first + len(values))
+        return [value for own in find_exchange().gather("replicas", numpy.stack(values)) for value in own]
 
     def _loop(self, prepared: Prepared, item: LoopItem, values: list[Values]) -> None:
         body, *condition = prepared.inner[id(item)]
@@ -116,7 +107,7 @@ class LevelRunner:
         turn = Round(length=find_length(body, count))
         limit = count * item.repeats if count is not None else item.limit
         check_rounds(limit, turn.length, item.stages)
-        if limit is not None and not condition and is_plain(body, carried):
+        if limit is not None and not condition and is_plain(body, carried, values):
             carried = run_plain_loop(self._around, body, limit, turn.length, carried, values)
         else:
             while limit is None or turn.number < limit:
@@ -135,7 +126,7 @@ class LevelRunner:
         for tensor in item.initial:
             each = [own[tensor.name] for own in values]
             if options.replica_reduction is not None:
-                each, _ = self._gather(each)
+                each = self._gather(each)
             gradients.append(reduce_replicas(each, options.replica_reduction))
         turn.gradients = accumulate(turn, gradients, options.reduction)
         if (turn.number + 1) % turn.length:
@@ -154,12 +145,6 @@ def _evaluate(stage: Stage, own: Values) -> None:
             own[op.outputs[0].name] = tensor_util.MakeNdarray(op.get_attr("value"))
         elif op.type == "Identity":
             own[op.outputs[0].name] = own[op.inputs[0].name]
-
-
-def check_replicas(stage: Stage, replicas: int) -> None:
-    """Raise where each replica would update variables by gradients of its own."""
-    if replicas > 1 and any(op.type.startswith("Resource") and "Apply" in op.type for op in stage.ops):
-        reduce_replicas([0.0] * replicas, None)
 
 
 def accumulate(turn: Round, gradients: list[Any], reduction: Reduction) -> list[Any]:

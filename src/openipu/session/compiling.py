@@ -27,7 +27,6 @@ from openipu.machine import System, resolve_system
 from openipu.overrides import read_overrides
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import replace_options
-from openipu.report import write_profile
 from openipu.run import Executable, split_micro_batch
 from openipu.session.cache import check_inputs, fingerprint_program, key_program, plan_once
 from openipu.session.compile_log import log_compilation
@@ -213,7 +212,7 @@ def _compile(
         directory = profile_directory or _choose_directory(program.name)
         if directory is not None:  # before anything can fail for want of this host's memory
             with span(PLAN, "write profile"):
-                write_profile(plan, directory)
+                _write_profile(plan, directory)
         with span(COMPILE, "make executable"):
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
@@ -226,6 +225,12 @@ def _compile(
         advice = front_end.advise(program, plan) if front_end.advise is not None else ""
         _logger.warning("%s", describe_misfit(plan, advice))
     return compiled
+
+
+def _write_profile(plan: Plan, directory: Path) -> None:
+    from openipu.report import write_profile  # most programs are compiled without one
+
+    write_profile(plan, directory)
 
 
 def describe_misfit(plan: Plan, advice: str = "") -> str:

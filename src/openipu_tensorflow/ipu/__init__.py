@@ -3,7 +3,9 @@
 from openipu_tensorflow import keras
 from openipu_tensorflow.ipu import (
     config,
+    distributed,
     gradient_accumulation,
+    horovod,
     ipu_compiler,
     ipu_infeed_queue,
     ipu_outfeed_queue,
@@ -22,6 +24,7 @@ from openipu_tensorflow.ipu.ops import (
     cross_replica_ops,
     custom_ops,
     embedding_ops,
+    f8_ops,
     functional_ops,
     image_ops,
     internal_ops,
@@ -32,6 +35,7 @@ from openipu_tensorflow.ipu.ops import (
     rand_ops,
     reduce_scatter_op,
     replication_ops,
+    slicing_ops,
     statistics_ops,
     within_replica_ops,
 )
@@ -42,8 +46,11 @@ from openipu_tensorflow.ipu.optimizers import (
     map_gradient_optimizer,
     sharded_optimizer,
 )
+from openipu_tensorflow.tf1 import restore_layers
 
+outlined_function = functional_ops.outlined_function
 install_sessions()
+restore_layers()
 
 __all__ = [
     "all_to_all_op",
@@ -52,10 +59,13 @@ __all__ = [
     "cross_replica_ops",
     "cross_replica_optimizer",
     "custom_ops",
+    "distributed",
     "embedding_ops",
+    "f8_ops",
     "functional_ops",
     "gradient_accumulation",
     "gradient_accumulation_optimizer",
+    "horovod",
     "image_ops",
     "internal_ops",
     "ipu_compiler",
@@ -71,6 +81,7 @@ __all__ = [
     "normalization_ops",
     "ops",
     "optimizers",
+    "outlined_function",
     "pipelining_ops",
     "rand_ops",
     "reduce_scatter_op",
@@ -78,6 +89,7 @@ __all__ = [
     "scopes",
     "sharded_optimizer",
     "sharding",
+    "slicing_ops",
     "statistics_ops",
     "utils",
     "within_replica_ops",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
@@ -33,6 +33,9 @@ from openipu.session.compile_log import log_compilation
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
 
+if TYPE_CHECKING:
+    from openipu.report import AdviceRecord
+
 Progress = Callable[[int], None]  # percent done
 
 TIER_VARIABLE = "OPENIPU_TIER"
@@ -44,6 +47,14 @@ _naming = threading.Lock()
 _named: dict[Path, int] = {}  # directories of profiles -> the thread that writes there, or wrote
 
 
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """What a front end says about a program that does not fit."""
+
+    text: str  # for the warning
+    record: AdviceRecord | None = None  # for the report, where levers were planned
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FrontEnd:
     """What a front end adds to a compilation: three steps in this order, before planning, and its own words after."""
@@ -51,7 +62,7 @@ class FrontEnd:
     place: Callable[[Program, RunOptions], tuple[Program, RunOptions]] | None = None  # a new program, and its options
     check: Callable[[Program, RunOptions], None] | None = None  # refuse what the front end's IPU could not run
     reserve: Callable[[Program], None] | None = None  # take IPUs for it
-    advise: Callable[[Program, Plan], str] | None = None  # what to do about a program that does not fit
+    advise: Callable[[Program, Plan], Advised] | None = None  # what to do about a program that does not fit
 
 
 @dataclass(eq=False)
@@ -222,15 +233,17 @@ def _compile(
         history.executables.append(executable)
     log_compilation(program, plan)
     if not plan.fit.fits:
-        advice = front_end.advise(program, plan) if front_end.advise is not None else ""
-        _logger.warning("%s", describe_misfit(plan, advice))
+        advised = front_end.advise(program, plan) if front_end.advise is not None else Advised("")
+        if directory is not None and advised.record is not None:
+            _write_profile(plan, directory, advised.record)
+        _logger.warning("%s", describe_misfit(plan, advised.text))
     return compiled
 
 
-def _write_profile(plan: Plan, directory: Path) -> None:
-    from openipu.report import write_profile  # most programs are compiled without one
+def _write_profile(plan: Plan, directory: Path, advice: AdviceRecord | None = None) -> None:
+    from openipu.report import build_profile, write_profile  # most programs are compiled without one
 
-    write_profile(plan, directory)
+    write_profile(plan if advice is None else build_profile(plan, advice), directory)
 
 
 def describe_misfit(plan: Plan, advice: str = "") -> str:

@@ -4,10 +4,10 @@
         [--json OUT] [--page] [NAME ...]
 
 The checkout is only read: what is needed of it is copied to a temporary folder. Data sets are made up in their own
-formats (`examples/tensorflow/offline.py`) below a HOME of the runner's own, a twentieth of their size where the
-format and the program allow it. Programs are called as their own pages and tests call them, with fewer steps where an argument says how many;
-what they must print is what their own tests look for. Programs of the 1.15 time that rely on graphs by default get
-`OPENIPU_TF1=1`, which is what `openipu run --tf1` does.
+formats (`examples/tensorflow/offline.py`) below a HOME of the runner's own, a twentieth of their size where the format
+and the program allow it. Programs are called as their own pages and tests call them, with fewer steps where an argument
+says how many; what they must print is what their own tests look for. Programs of the 1.15 time that rely on graphs by
+default get `OPENIPU_TF1=1`, which is what `openipu run --tf1` does.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ TUTORIALS_1 = (
     train(PIPELINING, "answers/step3_pipelining.py --epochs 3"),
     train(PIPELINING, "answers/step4_configurable_stages.py --epochs 3"),
     train(PIPELINING, "answers/ipu_pipeline_estimator.py --epochs 3"),
-    train(PIPELINING, "tutorial_code_only.py"),
+    train(PIPELINING, "tutorial_code_only.py --epochs 3", "samples/sec"),
 )
 TUTORIALS_2 = (
     train(f"{KERAS}/completed_example", "main.py"),

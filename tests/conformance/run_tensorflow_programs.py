@@ -96,7 +96,7 @@ TUTORIALS_2 = (
     train(f"{KERAS}/completed_demos", "completed_demo_ipu.py"),
     train(f"{KERAS}/completed_demos", "completed_demo_faster.py"),
     train(f"{KERAS}/completed_demos", "completed_demo_replicated.py", environment=FIFTH),
-    train(f"{KERAS}/completed_demos", "completed_demo_pipelining.py", environment=FIFTH),
+    train(f"{KERAS}/completed_demos", "completed_demo_pipelining.py", environment=FULL),
     train(KERAS, "demo_code_only.py", "152/152", environment=FULL),
     train(FEEDS, "completed_code/mnist_with_feeds.py", "Time taken using infeed/outfeed queues"),
     train(FEEDS, "completed_code/mnist_without_feeds.py", "Time taken without infeed/outfeed queues"),

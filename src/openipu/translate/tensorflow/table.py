@@ -17,13 +17,14 @@ from openipu.translate.tensorflow.ops import (
     quarter,
     random,
     reductions,
+    sampling,
     shapes,
     training,
 )
 
 FAMILIES = (
     *(collectives, control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, quarter),
-    *(random, reductions, shapes, training),
+    *(random, reductions, sampling, shapes, training),
 )
 RULES = tuple(collect(*FAMILIES))
 TABLE = Table(RULES)

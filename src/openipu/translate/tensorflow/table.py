@@ -16,6 +16,7 @@ from openipu.translate.tensorflow.ops import (
     products,
     quarter,
     random,
+    recurrent,
     reductions,
     sampling,
     shapes,
@@ -24,7 +25,7 @@ from openipu.translate.tensorflow.ops import (
 
 FAMILIES = (
     *(collectives, control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, quarter),
-    *(random, reductions, sampling, shapes, training),
+    *(random, recurrent, reductions, sampling, shapes, training),
 )
 RULES = tuple(collect(*FAMILIES))
 TABLE = Table(RULES)

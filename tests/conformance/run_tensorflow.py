@@ -60,7 +60,7 @@ def main() -> int:
     return 1 if not ran or not all(reasons.values()) else 0
 
 
-def run_file(suite: Path, name: str, verbose: bool, model: bool) -> dict[str, str]:
+def run_file(suite: Path, name: str, verbose: bool, model: bool, plugin: str = "tensorflow_suite") -> dict[str, str]:
     """Outcome of each item as "file.py::Class::item"."""
     mode = {"TF_POPLAR_FLAGS": "--use_ipu_model"} if model else {"TF_IPU_COUNT": "16"}
     environment = {
@@ -74,7 +74,7 @@ def run_file(suite: Path, name: str, verbose: bool, model: bool) -> dict[str, st
     with tempfile.TemporaryDirectory(prefix="tensorflow-suite-") as place:
         report = Path(place) / "report.xml"
         command = [
-            sys.executable, "-m", "pytest", "-p", "tensorflow_suite", "-p", "no:cacheprovider", "-q", "-c", os.devnull,
+            sys.executable, "-m", "pytest", "-p", plugin, "-p", "no:cacheprovider", "-q", "-c", os.devnull,
             f"--rootdir={place}", f"--junitxml={report}", "--tb=short", "-p", "no:warnings", str(suite / name),
         ]  # fmt: skip
         silent = None if verbose else subprocess.DEVNULL

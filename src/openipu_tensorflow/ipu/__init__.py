@@ -1,17 +1,27 @@
 """What `from tensorflow.python import ipu` shows."""
 
 from openipu_tensorflow import keras
+from openipu_tensorflow.estimator import offer_estimators
 from openipu_tensorflow.ipu import (
     config,
+    data,
+    dataset_benchmark,
+    eager,
     gradient_accumulation,
     ipu_compiler,
+    ipu_estimator,
     ipu_infeed_queue,
+    ipu_multi_worker_strategy,
     ipu_outfeed_queue,
+    ipu_pipeline_estimator,
+    ipu_run_config,
+    ipu_session_run_hooks,
     ipu_strategy,
     loops,
     ops,
     optimizers,
     scopes,
+    serving,
     sharding,
     utils,
 )
@@ -23,6 +33,7 @@ from openipu_tensorflow.ipu.ops import (
     custom_ops,
     embedding_ops,
     functional_ops,
+    grad_util_ops,
     image_ops,
     internal_ops,
     math_ops,
@@ -44,6 +55,7 @@ from openipu_tensorflow.ipu.optimizers import (
 )
 
 install_sessions()
+offer_estimators()
 
 __all__ = [
     "all_to_all_op",
@@ -52,16 +64,25 @@ __all__ = [
     "cross_replica_ops",
     "cross_replica_optimizer",
     "custom_ops",
+    "data",
+    "dataset_benchmark",
+    "eager",
     "embedding_ops",
     "functional_ops",
+    "grad_util_ops",
     "gradient_accumulation",
     "gradient_accumulation_optimizer",
     "image_ops",
     "internal_ops",
     "ipu_compiler",
+    "ipu_estimator",
     "ipu_infeed_queue",
+    "ipu_multi_worker_strategy",
     "ipu_optimizer",
     "ipu_outfeed_queue",
+    "ipu_pipeline_estimator",
+    "ipu_run_config",
+    "ipu_session_run_hooks",
     "ipu_strategy",
     "keras",
     "loops",
@@ -76,6 +97,7 @@ __all__ = [
     "reduce_scatter_op",
     "replication_ops",
     "scopes",
+    "serving",
     "sharded_optimizer",
     "sharding",
     "statistics_ops",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from openipu.graph import Reduction
+from openipu_tensorflow.functions.feeding import DeviceLoop, may_restart
 from openipu_tensorflow.ipu.clusters.tracing import (
     Level,
     Trace,
@@ -53,6 +54,8 @@ class UpdateItem:
 def find_trace(what: str) -> Trace:
     """The compilation under way; an error where there is none."""
     trace = current_trace()
+    if trace is None and may_restart():
+        raise DeviceLoop
     if trace is None:
         raise RuntimeError(
             f"{what} works on a program that is being compiled: use it in a function that ipu.ipu_compiler.compile "

@@ -25,7 +25,7 @@ from openipu_tensorflow.ipu import (
     sharding,
     utils,
 )
-from openipu_tensorflow.ipu.clusters.sessions import install_sessions
+from openipu_tensorflow.ipu.clusters.sessions import install_sessions, leave_to_python
 from openipu_tensorflow.ipu.ops import (
     all_to_all_op,
     control_flow_ops,
@@ -55,6 +55,7 @@ from openipu_tensorflow.ipu.optimizers import (
 )
 
 install_sessions()
+leave_to_python()
 offer_estimators()
 
 __all__ = [

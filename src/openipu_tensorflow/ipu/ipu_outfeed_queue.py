@@ -176,8 +176,8 @@ class IPUOutfeedQueue:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"Detected an input tensor to an outfeed queue with a dimension of size 0 (outfeed_{self._id}): there is "
-                "nothing to hand out.",
+                f"Detected an input tensor to an outfeed queue with a dimension of size 0: outfeed_{self._id} would "
+                "hand out nothing.",
             )
         if not len(chunk[0]) or SyntheticDataCategory.Outfeed in read_flags().categories:
             return

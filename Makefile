@@ -23,7 +23,7 @@ PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_t
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
-.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow bench-paddle demo-paddle conformance-onnx bench-onnx
+.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow conformance-tensorflow-programs bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,10 @@ lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
 	$(BIN)/python -m fuzz $(FUZZ)
 
+.PHONY: fuzz-tensorflow
+fuzz-tensorflow: $(TF_READY) ## the same for SavedModels and .keras files
+	FUZZ_MODULES=fuzz.tensorflow_models $(TF)/bin/python -m fuzz --kinds saved-model,keras $(FUZZ)
+
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
 
@@ -94,6 +98,7 @@ docs: $(DOCS_READY) ## run the examples of the documentation and build it into s
 	$(BIN)/python docs/generate_api.py
 	$(BIN)/python docs/generate_paddle.py
 	$(BIN)/python docs/generate_tensorflow.py
+	$(BIN)/python docs/generate_tensorflow_api.py
 	$(BIN)/python docs/generate_poplar.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
@@ -108,6 +113,9 @@ conformance-paddle: $(PADDLE_READY) ## run the public test/ipu of Paddle; OPENIP
 conformance-tensorflow: $(TF_READY) ## run the public tests of TensorFlow on IPU; OPENIPU_TENSORFLOW_CHECKOUT names their checkout
 	-$(TF)/bin/python tests/conformance/run_tensorflow.py
 	$(TF)/bin/python tests/conformance/tensorflow_page.py tensorflow_outcomes.json
+
+conformance-tensorflow-programs: $(TF_READY) ## run TensorFlow's public programs; OPENIPU_TUTORIALS_CHECKOUT names their checkout
+	OMP_NUM_THREADS=1 $(TF)/bin/python tests/conformance/run_tensorflow_programs.py --page
 
 bench-paddle: $(PADDLE_READY) ## training and inference against Paddle's own CPU executor and predictor
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m bench.paddle_speed

@@ -87,6 +87,10 @@ class AbortError(OpenIpuError):
     """A program ended itself, as its author wrote it: the message names the op."""
 
 
+class ReplicaError(OpenIpuError):
+    """Replicas that exchange values do not come to the same exchange: the user lets all of them go the same way."""
+
+
 class ArithmeticFaultError(OpenIpuError):
     """Floating-point exceptions are on, and an operator produced inf or NaN: the user mends the named line."""
 

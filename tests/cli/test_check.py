@@ -125,3 +125,12 @@ def test_modules_beside_the_script_are_read_too(script):
     (script.parent / "helper.py").write_text("from package import anything\n")
     names = {str(path.relative_to(script.parent)) for path in find_local_files(script)}
     assert names == {"script.py", "helper.py", "package/__init__.py", "package/inner.py", "package/other.py"}
+
+
+def test_names_below_a_package_of_others_are_found_without_importing_it(tmp_path):
+    source = "from tensorflow.python import ipu\nimport tensorflow as tf\nprint(ipu.config, tf.constant)\n"
+    path = tmp_path / "source.py"
+    path.write_text(source)
+    names = {use.name for use in scan_file(path, list_modules(), read_results())}
+    assert names == {"tensorflow.python.ipu", "tensorflow.python.ipu.config"}
+    assert "tensorflow" not in sys.modules

@@ -100,14 +100,36 @@ def test_a_cache_that_is_not_there_yet_is_fine(monkeypatch, tmp_path):
     ("missing", "planned"),
     [
         ("popxl", "popxl"),
-        ("tensorflow", "tensorflow.python.ipu"),
         ("popxl.ops", "popxl"),
-        ("tensorflow.python.ipu.ops", "tensorflow.python.ipu"),
+        ("tensorflow", None),
         ("nunpy", None),
     ],
 )
 def test_a_failed_import_is_matched_with_planned_front_ends(missing, planned):
     assert front_ends.find_planned(missing) == planned
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("popxl.ops", "does not provide popxl yet"),
+        (
+            "tensorflow",
+            f"tensorflow.python.ipu needs tensorflow, which is not installed: {suggest_install('tensorflow')}",
+        ),
+        ("keras", f"keras.ipu needs keras, which is not installed: {suggest_install('tensorflow')}"),
+        ("tensorflow.python.ipu.serving2", "openipu has no tensorflow.python.ipu.serving2"),
+    ],
+)
+def test_a_failed_import_of_a_front_end_says_what_to_do(missing, said):
+    explanation = front_ends.explain_import(missing)
+    assert explanation is not None
+    assert said in explanation
+
+
+def test_a_failed_import_of_anything_else_is_left_alone():
+    assert front_ends.explain_import("nunpy") is None
+    assert front_ends.explain_import("torchvision") is None
 
 
 def test_an_absent_package_is_optional():

@@ -8,19 +8,11 @@ own format, beside the programs that read them. Each program is a process of its
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from programs import Program, Suite, run_suite
 
 CHECKOUT_VARIABLE = "OPENIPU_TUTORIALS_CHECKOUT"
 BRANCH = "sdk-release-3.0"
@@ -60,21 +52,6 @@ openipu.register_custom_op(
 )
 ctypes.cdll.LoadLibrary = lambda path: None
 """
-
-
-@dataclass(frozen=True)
-class Program:
-    """A command, and what it must print."""
-
-    folder: str
-    words: str
-    expected: str = ""  # a pattern in its output
-    accuracy: float = 0.0  # in percent, at least, if it prints one
-    shim: str = "shim"  # the folder of what is imported first
-
-    @property
-    def name(self) -> str:
-        return f"{self.folder}: {self.words}"
 
 
 PROGRAMS = (
@@ -118,46 +95,8 @@ PROGRAMS = (
 )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How one program ended."""
-
-    name: str
-    passed: bool
-    seconds: float
-    detail: str
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="parts of names, such as lstm; all of them when none is given")
-    parser.add_argument("--json", type=Path, help="write the outcomes to this file")
-    parser.add_argument("--timeout", type=int, default=600, help="seconds that a program may take")
-    parser.add_argument("--verbose", action="store_true", help="show what the programs print")
-    options = parser.parse_args()
-    checkout = Path(os.environ.get(CHECKOUT_VARIABLE, ""))
-    if not all((checkout / part).is_dir() for part in PARTS):
-        print(f"Set {CHECKOUT_VARIABLE} to a checkout of graphcore/tutorials, branch {BRANCH}.", file=sys.stderr)
-        return 2
-    wanted = [entry for entry in PROGRAMS if not options.names or any(name in entry.name for name in options.names)]
-    outcomes = []
-    with tempfile.TemporaryDirectory(prefix="popart-examples-") as place:
-        folder = Path(place)
-        prepare(checkout, folder)
-        outcomes = [run_program(program, folder, options) for program in wanted]
-    failed = sum(not outcome.passed for outcome in outcomes)
-    print(f"{len(outcomes) - failed} passed, {failed} failed")
-    for name, reason in NOT_RUN.items():
-        print(f"    not run: {name} ({reason})")
-    if options.json:
-        options.json.write_text(json.dumps([vars(outcome) for outcome in outcomes], indent=1))
-    return 1 if failed else 0
-
-
-def prepare(checkout: Path, folder: Path) -> None:
-    """The programs with their neighbours, and data."""
-    for part in PARTS:
-        shutil.copytree(checkout / part, folder / part)
+def prepare(folder: Path) -> None:
+    """Shims and data."""
     (folder / "shim").mkdir()
     (folder / "shim" / "sitecustomize.py").write_text(SHIM)
     (folder / "leaky").mkdir()
@@ -185,49 +124,15 @@ def write_digits(folder: Path, name: str, count: int, seed: int) -> None:
     (folder / f"{name}-labels-idx1-ubyte").write_bytes(np.array([2049, count], ">u4").tobytes() + labels.tobytes())
 
 
-def run_program(program: Program, folder: Path, options: argparse.Namespace) -> Outcome:
-    paths = [str(folder / program.shim), str(folder / "utils"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
-    started = time.monotonic()
-    try:
-        done = subprocess.run(
-            [sys.executable, *program.words.split()],
-            cwd=folder / program.folder,
-            env=environment,
-            timeout=options.timeout,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return report(Outcome(program.name, False, options.timeout, f"more than {options.timeout} s"))
-    seconds = round(time.monotonic() - started, 1)
-    if options.verbose:
-        print(done.stdout + done.stderr)
-    detail = judge(program, done)
-    return report(Outcome(program.name, not detail, seconds, detail))
-
-
-def judge(program: Program, done: subprocess.CompletedProcess[str]) -> str:
-    """What is wrong with how a program ended; nothing if all is well."""
-    if done.returncode != 0:
-        lines = [line for line in (done.stderr.strip() or done.stdout.strip()).splitlines() if line.strip()]
-        return lines[-1] if lines else f"exit code {done.returncode}"
-    if program.expected and not re.search(program.expected, done.stdout, re.DOTALL):
-        return f"its output has no {program.expected!r}"
-    if program.accuracy:
-        found = [float(number) for number in re.findall(r"Accuracy=([\d.]+)%", done.stdout)]
-        if not found or found[-1] < program.accuracy:
-            return f"its accuracy is {found[-1] if found else 'not printed'}, not {program.accuracy:g} % or more"
-    return ""
-
-
-def report(outcome: Outcome) -> Outcome:
-    word = "passed" if outcome.passed else "FAILED"
-    print(f"{outcome.name:110} {word} {outcome.seconds:6.1f} s  {outcome.detail[:300]}", flush=True)
-    return outcome
-
+SUITE = Suite(
+    title="popart",
+    variable=CHECKOUT_VARIABLE,
+    branch=BRANCH,
+    parts=PARTS,
+    programs=PROGRAMS,
+    not_run=NOT_RUN,
+    prepare=prepare,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_suite(SUITE, __doc__))

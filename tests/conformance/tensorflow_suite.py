@@ -61,12 +61,21 @@ def _find_file(name: str, place: Path) -> ModuleSpec | None:
 
 def _put_back() -> None:
     """What the suites import of TensorFlow by places that it has left since, and `initialized_value` of variables."""
-    from tensorflow.python.ops import cond, control_flow_case, control_flow_ops, variables, while_loop
+    from tensorflow.python.ops import (
+        array_ops,
+        array_ops_stack,
+        cond,
+        control_flow_case,
+        control_flow_ops,
+        variables,
+        while_loop,
+    )
 
     variables.Variable.initialized_value = lambda self: self.initial_value
     control_flow_ops.cond = cond.cond
     control_flow_ops.while_loop = while_loop.while_loop
     control_flow_ops.case = control_flow_case.case
+    array_ops.stack, array_ops.unstack = array_ops_stack.stack, array_ops_stack.unstack
 
 
 def _name_by_graph() -> None:

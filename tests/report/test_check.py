@@ -130,6 +130,9 @@ def test_a_program_without_room_still_leaves_a_report_that_fails_the_check(tmp_p
     profile = read_profile(tmp_path / "inference")
     assert not profile.fit.fits
     assert profile.fit.culprits
+    assert profile.advice is not None  # what the warning says, with the levers behind it
+    assert profile.advice.front_end == "poptorch"
+    assert all(lever.title in caplog.text for lever in profile.advice.levers[:5])
     assert main(["report", str(tmp_path), "--check", "fits"]) == 1
     assert "FAILED: fits is 0" in capsys.readouterr().err
 

@@ -21,8 +21,8 @@ from openipu.report import JSON_VERSION, build_profile, summarise, to_json, writ
 from openipu.report.html import SCRIPTS, render_html
 
 TOP_KEYS = (
-    "format version modelled name openipu_version created system options program fit memory pipeline timing shares "
-    "insights slowest_ops guesses planning warnings ops"
+    "format version modelled name openipu_version created system options program fit memory pipeline advice timing "
+    "shares insights slowest_ops guesses planning warnings ops"
 )
 OP_KEYS = (
     "index name op family phase module line cycles flops moved_bytes scratch_bytes_per_tile first_step step_count "

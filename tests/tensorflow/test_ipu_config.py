@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from openipu.graph import Recompute, Strategy
+from openipu.graph import Recompute, Reduction, Strategy
 from openipu.numerics import Overflow
 from openipu_tensorflow.ipu import config, utils
 from openipu_tensorflow.ipu.configuration import devices, effects, flags
@@ -150,10 +150,12 @@ def test_options_of_libraries_are_checked(given, message):
         build_run_options(device, Arrangement())
 
 
-def test_what_does_not_run_here_is_refused_by_name():
+def test_several_processes_share_updates_that_are_reduced_and_nothing_else():
     device = configure(experimental__multi_replica_distribution__process_count=2)
-    with pytest.raises(NotImplementedError, match="process_count"):
-        build_run_options(device, Arrangement())
+    shared = Arrangement(training=True, replica_reduction=Reduction.MEAN)
+    assert build_run_options(device, shared).instances == 2
+    assert build_run_options(device, Arrangement(training=True)).instances == 1
+    assert build_run_options(device, Arrangement()).instances == 1
 
 
 def test_the_model_of_an_ipu_has_the_tiles_that_were_asked_for(monkeypatch):

@@ -113,10 +113,24 @@ def test_replicas_and_accumulation_together():
     assert_equal(found, train_on_host(12, 2))
 
 
-def test_replicas_with_variables_of_their_own_are_refused():
+def test_without_a_reduction_the_first_replica_is_as_one_device_with_its_share_of_the_data():
+    configure(2)
+    found, losses = train_on_ipu(4, 3, lambda optimizer: optimizer)
+    assert losses.shape == (3, 2)
+    with v1.Session() as session:  # batches 0, 2, 4
+        x, y = v1.placeholder(tf.float32, [4, 4]), v1.placeholder(tf.float32, [4, 2])
+        with v1.variable_scope("alone"):
+            train = v1.train.GradientDescentOptimizer(0.1).minimize(find_loss(x, y))
+        session.run(v1.global_variables_initializer())
+        for first in (0, 8, 16):
+            session.run(train, {x: IMAGES[first : first + 4], y: LABELS[first : first + 4]})
+        assert_equal(found, session.run(v1.trainable_variables("alone")))
+
+
+def test_accumulation_of_variables_that_part_is_refused():
     configure(2)
     with pytest.raises(NotImplementedError, match="CrossReplicaOptimizer"):
-        train_on_ipu(4, 2, lambda optimizer: optimizer)
+        train_on_ipu(4, 2, lambda optimizer: ipu.optimizers.GradientAccumulationOptimizerV2(optimizer, 2))
 
 
 def test_gradients_can_be_mapped():

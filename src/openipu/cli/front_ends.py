@@ -32,6 +32,12 @@ PROVIDED: dict[str, FrontEnd] = {
         extra="hf",
     ),
     "openipu_paddle": FrontEnd("PaddlePaddle on IPU", names=("activate",), extra="paddle"),
+    "tensorflow.python.ipu": FrontEnd(
+        "TensorFlow for IPU",
+        names=("config", "ipu_compiler", "ipu_strategy", "pipelining_ops"),
+        extra="tensorflow",
+    ),
+    "keras.ipu": FrontEnd("Keras for IPU", names=("PipelineStage",), extra="tensorflow"),
     "popdist": FrontEnd("several instances under poprun"),
     "gcipuinfo": FrontEnd("devices, for monitors"),
     "pva": FrontEnd("PopVision analysis library"),
@@ -47,7 +53,6 @@ PROVIDED: dict[str, FrontEnd] = {
 }
 PLANNED: dict[str, str] = {
     "popxl": "PopXL",
-    "tensorflow.python.ipu": "TensorFlow for IPU",
 }
 
 
@@ -66,6 +71,19 @@ def find_planned(missing: str) -> str | None:
     for module in PLANNED:
         if missing == module or module.startswith(f"{missing}.") or missing.startswith(f"{module}."):
             return module
+    return None
+
+
+def explain_import(missing: str) -> str | None:
+    """What to say to a script whose import of `missing` failed, if it was after a front end."""
+    planned = find_planned(missing)
+    if planned is not None:
+        return f"openipu does not provide {planned} yet. `openipu doctor` lists the front ends that it has."
+    for module, front_end in PROVIDED.items():
+        if missing.startswith(f"{module}."):
+            return f"openipu has no {missing}. `openipu run --check` lists what a script uses and openipu lacks."
+        if front_end.extra and module.startswith(f"{missing}."):
+            return f"{module} needs {missing}, which is not installed: {suggest_install(front_end.extra)}"
     return None
 
 

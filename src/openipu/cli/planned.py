@@ -12,13 +12,12 @@ from rich.markup import escape
 
 from openipu.cli.rows import Column, print_rows
 from openipu.cli.terminal import open_console, shorten_place
-from openipu.explore.levers import Advice, LeverKind, Limit, describe_untried
-from openipu.explore.levers.texts import format_change
+from openipu.explore.levers import Advice, FrontEnd, LeverKind, Limit, describe_untried, record_advice
 from openipu.jobs import PlanningJob
 from openipu.machine import System
 from openipu.plan import Plan
 from openipu.report import build_profile, write_html, write_profile
-from openipu.report.units import format_bytes, format_cycles, format_rate, format_seconds, format_share
+from openipu.report.units import format_bytes, format_change, format_cycles, format_rate, format_seconds, format_share
 
 _CULPRITS = 6  # tensors named for a job that does not fit
 _COLUMNS = (
@@ -81,9 +80,9 @@ def describe_planned(entry: Planned) -> dict[str, Any]:
     }
 
 
-def write_report(plan: Plan, directory: Path) -> Path:
+def write_report(plan: Plan, directory: Path, advice: Advice | None = None) -> Path:
     """profile.pop and report.html of a plan, in a directory of its own. The page comes back."""
-    profile = build_profile(plan)
+    profile = build_profile(plan, None if advice is None else record_advice(advice, FrontEnd.OPENIPU))
     write_profile(profile, directory)
     return write_html(profile, directory / "report.html")
 

@@ -11,6 +11,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -46,18 +47,25 @@ class ZipLimits:
     ratio: int = 32
 
 
-def read_zip(path: Path, origin: Origin, limits: ZipLimits = ZipLimits()) -> dict[str, bytes]:  # noqa: B008 (frozen)
-    """All members of a zip, whose names are plain file names."""
+def read_zip(
+    path: Path,
+    origin: Origin,
+    limits: ZipLimits = ZipLimits(),  # noqa: B008 (frozen)
+    *,
+    only: Collection[str] | None = None,
+) -> dict[str, bytes]:
+    """All members of a zip, whose names are plain file names; or those of `only` that it has, whatever else it has."""
     with open_plain(path, origin, limits.largest) as file:
         size = file.seek(0, io.SEEK_END)
         try:
             bounded = _BoundedFile(file)
             with zipfile.ZipFile(bounded) as found:
                 bounded.largest_read = None
-                _check_members(found.infolist(), size, origin, limits)
-                return {member.filename: _read_member(found, member) for member in found.infolist()}
+                members = [entry for entry in found.infolist() if only is None or entry.filename in only]
+                _check_members(members, size, origin, limits)
+                return {member.filename: _read_member(found, member) for member in members}
         except _DAMAGE as error:
-            raise origin.fail(f"is damaged, or is not a zip of openipu: {error}") from error
+            raise origin.fail(f"cannot be read as a zip: it is damaged, or something else: {error}") from error
 
 
 class _BoundedFile(io.RawIOBase):

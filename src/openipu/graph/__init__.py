@@ -1,6 +1,15 @@
 """The one IR and the options it is run with."""
 
-from openipu.graph.calls import BranchCall, FunctionCall, GraphCall, LoopCall, has_effects
+from openipu.graph.calls import (
+    BranchCall,
+    Collective,
+    CollectiveCall,
+    FunctionCall,
+    GraphCall,
+    LoopCall,
+    has_effects,
+    meets_replicas,
+)
 from openipu.graph.fingerprint import fingerprint_program
 from openipu.graph.optimizer import ClipGroup, OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
@@ -46,6 +55,8 @@ __all__ = [
     "RECURRENT_OPS",
     "BranchCall",
     "ClipGroup",
+    "Collective",
+    "CollectiveCall",
     "FunctionCall",
     "GradientTracking",
     "Graph",
@@ -80,5 +91,6 @@ __all__ = [
     "describe_options",
     "fingerprint_program",
     "has_effects",
+    "meets_replicas",
     "note_of",
 ]

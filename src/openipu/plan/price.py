@@ -8,6 +8,7 @@ from openipu.graph import RunOptions
 from openipu.machine import System
 from openipu.ops import Trait, cost_op, has_trait
 from openipu.ops.cost import CostContext, OpCost, Operand, OpSite
+from openipu.plan.lowering.transfers import COLLECTIVE, cost_collective
 from openipu.plan.work import Workload
 
 MEMORY_PROPORTION = "available_memory_proportion"  # keys of Note.attributes
@@ -37,7 +38,9 @@ def price_tasks(workload: Workload, system: System, options: RunOptions) -> None
         pieces = task.note.attributes.get(SERIALIZATION)
         site = task.site
         key = f"{site.op}{site.args!r}{site.kwargs!r}{site.outputs!r}{site.bodies!r}{proportion}{pieces}"
-        if key not in known:
+        if key not in known and COLLECTIVE in site.kwargs:
+            known[key] = cost_collective(site, options.replicas * options.instances, workload.ipus, system)
+        elif key not in known:
             own = dataclasses.replace(context, available_memory_proportion=proportion)
             known[key] = cost_pieces(site, own, pieces) if pieces else cost_op(site, own)
         task.cost = known[key]

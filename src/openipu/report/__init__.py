@@ -1,5 +1,6 @@
 """Reports: a plan as `profile.pop`, text, JSON and one self-contained web page. Opens profiles without PyTorch."""
 
+from openipu.report.advice import AdviceRecord, LeverRecord, render_advice
 from openipu.report.convert import build_profile
 from openipu.report.html import write_html
 from openipu.report.insights import Finding, find_insights, render_insights
@@ -28,9 +29,11 @@ __all__ = [
     "FILE_NAME",
     "JSON_VERSION",
     "SCHEMA_VERSION",
+    "AdviceRecord",
     "CulpritRecord",
     "Finding",
     "FitRecord",
+    "LeverRecord",
     "LineRecord",
     "MemoryRecord",
     "OpRecord",
@@ -46,6 +49,7 @@ __all__ = [
     "format_bytes_of",
     "format_rate",
     "read_profile",
+    "render_advice",
     "render_insights",
     "render_text",
     "summarise",

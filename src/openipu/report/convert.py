@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import openipu
+from openipu.report.advice import AdviceRecord
 from openipu.report.profile import (
     CulpritRecord,
     FitRecord,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from openipu.plan.types import Fit, IpuMemory, Pipeline, Plan, PlannedOp, PlannedStep, StepTiles, Variable
 
 
-def build_profile(plan: Plan) -> Profile:
-    """Everything of the plan that a report shows."""
+def build_profile(plan: Plan, advice: AdviceRecord | None = None) -> Profile:
+    """Everything of the plan that a report shows, with what was planned again for one that does not fit."""
     options = {field.name: getattr(plan.options, field.name) for field in dataclasses.fields(plan.options)}
     return Profile(
         openipu_version=openipu.__version__,
@@ -73,6 +74,7 @@ def build_profile(plan: Plan) -> Profile:
             ProgramRecord(index, entry.kind, entry.name, entry.parent, entry.count, entry.first_step, entry.steps)
             for index, entry in enumerate(plan.tree)
         ),
+        advice=advice,
     )
 
 

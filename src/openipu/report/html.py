@@ -37,6 +37,7 @@ SCRIPTS = (
     "compare.js",
     "ipus.js",
     "summary.js",
+    "levers.js",
     "insights.js",
     "floor_plan.js",
     "tile_columns.js",

@@ -2,8 +2,9 @@
 
 In: a `Profile`. Out: a dictionary of plain values with stable keys; `version` rises when a key changes its meaning
 or goes. Keys: format, version, modelled, name, openipu_version, created, system, options, program, fit, memory,
-pipeline (null without one), timing, shares, slowest_ops (indexes), ops, guesses, planning, warnings. Units stand in
-the names. Cycles in `shares` are those of all IPUs of a replica, added up.
+pipeline (null without one), advice (null where no lever was planned), timing, shares, insights, slowest_ops (indexes),
+ops, guesses, planning, warnings. Units stand in the names. Cycles in `shares` are those of all IPUs of a replica, added
+up.
 Steps and variables are in `profile.pop`.
 """
 
@@ -80,6 +81,7 @@ def describe_summary(summary: Summary, profile: Profile) -> dict[str, Any]:
             "phases": _describe_shares(summary.phases),
             "families": _describe_shares(summary.families),
         },
+        "advice": None if profile.advice is None else profile.advice.describe(),
         "insights": [dataclasses.asdict(finding) for finding in find_insights(profile)],
         "slowest_ops": [entry.op.index for entry in summary.slowest],
         "guesses": {

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openipu.machine import System
+from openipu.report.advice import AdviceRecord
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -299,6 +300,7 @@ class Profile:
     pipeline: PipelineRecord | None = None
     vertex_code_bytes: Mapping[str, int] = field(default_factory=dict)  # vertex type -> one copy of its code
     tree: tuple[ProgramRecord, ...] = ()  # empty: micro-batches, updates and iterations, as the options say
+    advice: AdviceRecord | None = None  # of a program that does not fit, where levers were planned
 
     def __repr__(self) -> str:
         from openipu.report.short import describe_program

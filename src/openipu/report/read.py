@@ -20,6 +20,7 @@ from openipu.files.origin import Origin
 from openipu.files.values import Count, convert
 from openipu.machine import Provenance, Source, System, Target, build_machine
 from openipu.report import rows
+from openipu.report.advice import AdviceRecord, LeverRecord
 from openipu.report.consistency import check_profile
 from openipu.report.profile import (
     CulpritRecord,
@@ -103,6 +104,7 @@ class _Reader:
             pipeline=self._read_pipeline(),
             vertex_code_bytes=dict(self._select("name, code_bytes FROM vertex_types ORDER BY name", rows.NumberRow)),
             tree=tuple(ProgramRecord(*row) for row in self._select("* FROM programs ORDER BY id", rows.ProgramRow)),
+            advice=self._read_advice(),
         )
 
     def _select(self, query: str, row: Any, *parameters: object) -> list[Any]:
@@ -209,6 +211,18 @@ class _Reader:
             steady_ticks=steady_ticks,
             drain_cycles=tuple(ticks["drain"]),
         )
+
+    def _read_advice(self) -> AdviceRecord | None:
+        if not self._select("front_end FROM advice", tuple[str]):
+            return None
+        words: dict[int, dict[str, str]] = {}
+        for lever, front_end, line in self._select("* FROM lever_words ORDER BY lever, front_end", rows.WordsRow):
+            words.setdefault(lever, {})[front_end] = line
+        levers = tuple(
+            _make(LeverRecord, title, bool(fits), *figures, words.get(index, {}))
+            for index, title, fits, *figures in self._select("* FROM levers ORDER BY id", rows.LeverRow)
+        )
+        return _make(AdviceRecord, levers, *self._read_single("advice", rows.AdviceRow))
 
 
 def _make(kind: Callable[..., Record], *values: Any) -> Record:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from openipu.files.values import Count, Cycles, Index, Positive, Text, Whole
+from openipu.files.values import Count, Cycles, Finite, Index, Positive, Text, Whole
 
 Flag = Annotated[int, msgspec.Meta(ge=0, le=1)]
 Reference = Count | None
@@ -44,6 +44,12 @@ TimingRow = tuple[Positive, Positive, Positive, Positive, Positive, Count, Posit
 PipelineRow = tuple[Annotated[int, msgspec.Meta(ge=1, le=1 << 32)], Cycles, Count]
 StageRow = tuple[Count, Count, Flag, Flag, Cycles]
 TickRow = tuple[Text, Count, Cycles]
+AdviceRow = tuple[Text, Text, Count, Positive]  # front end, not tried, plans, seconds
+LeverRow = tuple[
+    Count, Text, Flag, Count, Whole,  # index, title, fits, peak, saved on the fullest tile
+    Whole, Finite, Positive | None,  # saved in all, paid cycles, slowdown
+]  # fmt: skip
+WordsRow = tuple[Count, Text, Text]  # lever, front end, line
 NumberRow = tuple[Text, Count]
 SecondsRow = tuple[Text, Positive]
 

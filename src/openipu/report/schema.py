@@ -14,7 +14,7 @@ from openipu.files.origin import Origin
 from openipu.files.series import inflate
 from openipu.report.profile import Integers
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 APPLICATION_ID = 0x4F495055  # "OIPU", in the header of the file: tells ours from other SQLite files
 FILE_NAME = "profile.pop"
 
@@ -99,6 +99,18 @@ CREATE TABLE pipeline_stages (
 CREATE TABLE pipeline_ticks (
     part TEXT NOT NULL CHECK (part IN ('fill', 'drain')), place INTEGER NOT NULL, cycles REAL NOT NULL,
     PRIMARY KEY (part, place)
+) WITHOUT ROWID;
+CREATE TABLE advice (
+    front_end TEXT NOT NULL, not_tried TEXT NOT NULL, plans_made INTEGER NOT NULL, seconds REAL NOT NULL
+);
+CREATE TABLE levers (
+    id INTEGER PRIMARY KEY, title TEXT NOT NULL, fits INTEGER NOT NULL, peak_tile_bytes INTEGER NOT NULL,
+    saved_tile_bytes INTEGER NOT NULL, saved_bytes INTEGER NOT NULL, paid_ipu_cycles_per_sample REAL NOT NULL,
+    slowdown REAL
+);
+CREATE TABLE lever_words (
+    lever INTEGER NOT NULL REFERENCES levers (id), front_end TEXT NOT NULL, line TEXT NOT NULL,
+    PRIMARY KEY (lever, front_end)
 ) WITHOUT ROWID;
 CREATE TABLE guesses (id INTEGER PRIMARY KEY, op TEXT NOT NULL UNIQUE, count INTEGER NOT NULL);
 CREATE TABLE passes (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, seconds REAL NOT NULL);

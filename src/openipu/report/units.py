@@ -45,6 +45,15 @@ def format_share(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
+def format_change(slowdown: float) -> str:
+    """ "12 % slower", "5 % faster", "3 x slower"."""
+    ratio = max(slowdown, 1 / slowdown) if slowdown else float("inf")
+    word = "slower" if slowdown > 1 else "faster"
+    if ratio < 1.0005:
+        return "as fast"
+    return f"{ratio:.3g} x {word}" if ratio >= 2 else f"{100 * (ratio - 1):.3g} % {word}"
+
+
 def _trim(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"

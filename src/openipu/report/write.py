@@ -71,6 +71,7 @@ def _write_tables(connection: sqlite3.Connection, profile: Profile) -> None:
         )
         _insert(connection, "timing", [_fields(profile.timing)])
         _write_pipeline(connection, profile)
+        _write_advice(connection, profile)
         _insert(connection, "vertex_types", profile.vertex_code_bytes.items())
         _insert(connection, "guesses", ((key, *pair) for key, pair in enumerate(profile.guesses.items())))
         _insert(connection, "passes", ((key, *pair) for key, pair in enumerate(profile.passes.items())))
@@ -190,3 +191,14 @@ def _write_pipeline(connection: sqlite3.Connection, profile: Profile) -> None:
     _insert(connection, "pipeline_stages", (_fields(stage) for stage in pipeline.stages))
     for part, ticks in (("fill", pipeline.fill_cycles), ("drain", pipeline.drain_cycles)):
         _insert(connection, "pipeline_ticks", ((part, place, cycles) for place, cycles in enumerate(ticks)))
+
+
+def _write_advice(connection: sqlite3.Connection, profile: Profile) -> None:
+    """One row, with its levers; no row where nothing was planned again."""
+    advice = profile.advice
+    if advice is None:
+        return
+    _insert(connection, "advice", [_fields(advice)[1:]])
+    _insert(connection, "levers", ((key, *_fields(lever)[:-1]) for key, lever in enumerate(advice.levers)))
+    words = ((key, *pair) for key, lever in enumerate(advice.levers) for pair in lever.words.items())
+    _insert(connection, "lever_words", words)

@@ -7,7 +7,7 @@ Out: a `RunResult` for each call. The device's memory is the executable's own: t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter as clock
@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from openipu.errors import InputError, OptionError
-from openipu.graph import InputKind, OutputKind, Program, RunOptions, Tier
+from openipu.graph import InputKind, OutputKind, Program, RunOptions, Tier, meets_replicas
 from openipu.graph.collection import pause_collection
 from openipu.run.engines.engine import Engine
 from openipu.run.engines.micro import MicroFunction
 from openipu.run.engines.tiers import Tiers
 from openipu.run.feeds import CallFeed, Feed, Source, StreamFeed
 from openipu.run.instances import InstanceGroup, join_instances
+from openipu.run.lockstep import run_in_step
 from openipu.run.memory.host_memory import keep_pages
 from openipu.run.memory.lanes import Lane, Lanes
 from openipu.run.memory.weight_history import WeightHistory
@@ -73,6 +74,8 @@ class Executable:
         self._entries = program.micro.inputs_of(InputKind.INPUT)
         self._needed = max((entry.index for entry in self._entries), default=-1) + 1
         self._results: tuple[MicroFunction, _Results] | None = None  # of the function that ran last
+        graph = program.micro.module.graph
+        self._in_step = options.replicas > 1 and any(meets_replicas(node) for node in graph.nodes)
         self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
         self._has_news = False  # weights or state were written that other instances may not have
         self._tiers = Tiers(program, self._lanes, options, identity)
@@ -125,11 +128,16 @@ class Executable:
         """Copy weights, and the buffers of replica 0, from the device into the host's tensors."""
         self._lanes.read_weights(into_parameters, into_buffers)
 
-    def load_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
-        """Copy some buffers from the host to every replica. All others stay as each replica has them."""
-        for lane in self._lanes.lanes:
-            lane.memory.load_buffers(buffers)
+    def load_buffers(self, buffers: Mapping[str, torch.Tensor], replica: int | None = None) -> None:
+        """Copy some buffers from the host to one replica, or to every one. All others stay as each replica has them."""
+        for lane in self._lanes.lanes if replica is None else [self._lanes[replica]]:
+            lane.memory.load_buffers(buffers, replica)
         self._has_news = True
+
+    def copy_buffers(self, names: Collection[str], replica: int) -> dict[str, torch.Tensor]:
+        """Copies of some buffers as one replica has them, by name."""
+        held = self._lanes[replica].memory.buffers[replica]
+        return {name: held[name].clone() for name in names if name in held}
 
     def load_parameters(self, parameters: Mapping[str, torch.Tensor]) -> None:
         """Copy some parameters from the host to every replica. All others stay, and so do buffers."""
@@ -228,12 +236,15 @@ class Executable:
                 self._seed_update(update_seeds[iteration] if update_seeds else None)
                 engine.begin()
             asked = clock()
-            function = engine.function_of(replica)
-            inputs = feed.take(position, fold)
-            arguments = self._list_arguments(function, inputs, position, replica, fold, seeds, histories)
-            ready = clock()
-            values = function.call(*arguments)
-            done = clock()
+            if not self._in_step or replica == 0:
+                calls = [
+                    self._prepare(engine, feed, position + number, fold, seeds, histories)
+                    for number in range(options.replicas if self._in_step else 1)
+                ]
+                ready = clock()
+                made = run_in_step(calls, self.program.name) if self._in_step else [calls[0]()]
+                done = clock()
+            values = made[replica] if self._in_step else made[0]
             self._write_back(results, values, replica)
             engine.take_gradients(replica, values)
             if self.loss_scale is not None:
@@ -332,6 +343,22 @@ class Executable:
         for name in taps.states:
             value = self._lanes[replica].memory.state[name.removeprefix(STATE)].clone()
             taps.add(name, value, iteration, step, replica)
+
+    def _prepare(
+        self,
+        engine: Engine,
+        feed: Feed,
+        position: int,
+        fold: int,
+        seeds: torch.Tensor | None,
+        histories: Mapping[Lane, WeightHistory],
+    ) -> Callable[[], Sequence[torch.Tensor]]:
+        """What runs the micro-batches from a position on, with its inputs at hand."""
+        replica = position % self.options.replicas
+        function = engine.function_of(replica)
+        inputs = feed.take(position, fold)
+        arguments = self._list_arguments(function, inputs, position, replica, fold, seeds, histories)
+        return lambda: function.call(*arguments)
 
     def _list_arguments(
         self,

@@ -3,6 +3,7 @@
 from openipu.session.compiling import (
     DETERMINISTIC_VARIABLE,
     TIER_VARIABLE,
+    Advised,
     Compiled,
     FrontEnd,
     choose_determinism,
@@ -18,6 +19,7 @@ from openipu.session.compiling import (
 __all__ = [
     "DETERMINISTIC_VARIABLE",
     "TIER_VARIABLE",
+    "Advised",
     "Compiled",
     "FrontEnd",
     "choose_determinism",

@@ -27,7 +27,7 @@ from openipu.machine import System, resolve_system
 from openipu.overrides import read_overrides
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import replace_options
-from openipu.report import write_profile
+from openipu.report import AdviceRecord, build_profile, write_profile
 from openipu.run import Executable, split_micro_batch
 from openipu.session.cache import check_inputs, fingerprint_program, key_program, plan_once
 from openipu.session.compile_log import log_compilation
@@ -45,6 +45,14 @@ _naming = threading.Lock()
 _named: dict[Path, int] = {}  # directories of profiles -> the thread that writes there, or wrote
 
 
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """What a front end says about a program that does not fit."""
+
+    text: str  # for the warning
+    record: AdviceRecord | None = None  # for the report, where levers were planned
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FrontEnd:
     """What a front end adds to a compilation: three steps in this order, before planning, and its own words after."""
@@ -52,7 +60,7 @@ class FrontEnd:
     place: Callable[[Program, RunOptions], tuple[Program, RunOptions]] | None = None  # a new program, and its options
     check: Callable[[Program, RunOptions], None] | None = None  # refuse what the front end's IPU could not run
     reserve: Callable[[Program], None] | None = None  # take IPUs for it
-    advise: Callable[[Program, Plan], str] | None = None  # what to do about a program that does not fit
+    advise: Callable[[Program, Plan], Advised] | None = None  # what to do about a program that does not fit
 
 
 @dataclass(eq=False)
@@ -223,8 +231,10 @@ def _compile(
         history.executables.append(executable)
     log_compilation(program, plan)
     if not plan.fit.fits:
-        advice = front_end.advise(program, plan) if front_end.advise is not None else ""
-        _logger.warning("%s", describe_misfit(plan, advice))
+        advised = front_end.advise(program, plan) if front_end.advise is not None else Advised("")
+        if directory is not None and advised.record is not None:
+            write_profile(build_profile(plan, advised.record), directory)
+        _logger.warning("%s", describe_misfit(plan, advised.text))
     return compiled
 
 

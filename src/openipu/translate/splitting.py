@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from openipu.translate.foreign import ForeignGraph, ForeignNode
 
 UNREAD = ""  # an input that is left out
+ACTING = ("IpuPrintTensor", "IpuHostEmbeddingUpdate")  # ops that run whether or not anybody reads their results
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +42,14 @@ class Entangled:
     reason: str
 
 
-def take_needed(graph: ForeignGraph, wanted: Iterable[str], given: Iterable[str] = ()) -> tuple[ForeignNode, ...]:
-    """The nodes that make some tensors, in order, where others are given."""
+def take_needed(
+    graph: ForeignGraph, wanted: Iterable[str], given: Iterable[str] = (), acting: bool = False
+) -> tuple[ForeignNode, ...]:
+    """The nodes that make some tensors, in order, where others are given; `acting`: and those that do something."""
     needed, stops = set(wanted), set(given)
     kept: list[ForeignNode] = []
     for node in reversed(graph.nodes):
-        if any(name in needed and name not in stops for name in node.outputs):
+        if any(name in needed and name not in stops for name in node.outputs) or (acting and node.op in ACTING):
             kept.append(node)
             needed.update(name for name in node.inputs if name != UNREAD)
     return tuple(reversed(kept))
@@ -76,7 +79,7 @@ def split_step(
     early = {name: value for name, value in written.items() if name not in late}
     while True:
         ends = [*results, *gradients.values(), *early.values()]
-        micro_nodes = take_needed(graph, ends)
+        micro_nodes = take_needed(graph, ends, acting=True)
         micro_read = list_read(micro_nodes, ends, variables)
         counted = [
             name for name in micro_read if name in late and name not in gradients and late[name] not in by_gradient

@@ -30,6 +30,7 @@ def compile_step(
     carried: Sequence[tuple[Any, Any]] = (),
     fixed: Sequence[Any] = (),
     gradients: Mapping[str, Any] | None = None,
+    cuts: bool = True,
     options: RunOptions = RunOptions(),  # noqa: B008 (frozen)
     name: str = "",
     system: System | str | None = None,
@@ -50,6 +51,8 @@ def compile_step(
     gradients: name of a variable -> the tensor that is its gradient, where neither marks (`mark_gradients`) nor an
         update of TensorFlow 1 says so. A step with gradients is cut there into what runs for each micro-batch and what
         runs once for an update, as far as nothing else connects the two (`Step.entangled`).
+    cuts: False: not there either, so that each replica updates variables of its own, which part unless gradients are
+        exchanged; those of replica 0 come back.
     options: `gradient_accumulation` and `replicas` above 1 need a step that can be cut, or one without gradients.
         `training` is set here, and `half_partials` where a scope of the graph asks for them.
     reserve: takes IPUs for the program, and raises where there are not enough.
@@ -66,8 +69,8 @@ def compile_step(
         batches=options.micro_batches,
         name=title,
     )
-    shared = options.gradient_accumulation * options.replicas > 1
-    captured = capture_step(step, name=title, table=make_table(), must_cut=shared and options.training)
+    shared = options.gradient_accumulation * options.replicas * options.instances > 1
+    captured = capture_step(step, name=title, table=make_table(), must_cut=shared and options.training, cuts=cuts)
     options = dataclasses.replace(
         options,
         training=captured.program.training,

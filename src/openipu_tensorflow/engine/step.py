@@ -107,8 +107,9 @@ class Step:
 
     def run(self, feeds: Sequence[Any] | Source, carried: Sequence[Any] = ()) -> list[Any]:
         """Results of one run: of an output, all its micro-batches on a new first dimension if there is more than one;
-        then the last values of what is carried. `feeds` hold the micro-batches of each input behind one another; or
-        they are a source, which is asked for those of a few micro-batches at a time."""
+        then the last values of what is carried. With replicas, what is carried has a first dimension for them. `feeds`
+        hold the micro-batches of each input behind one another; or they are a source, which is asked for those of a
+        few micro-batches at a time."""
         if not self._loaded:
             self.load({})
         given = len(feeds) if isinstance(feeds, Sequence) else len(self._inputs)
@@ -118,22 +119,32 @@ class Step:
                 f"{given} and {len(carried)}."
             )
         executable = self.compiled.executable
-        if carried:
-            executable.load_buffers(
-                {
-                    port.name: to_torch(value).to(self._types[port.name].dtype)
-                    for port, value in zip(self._carried, carried, strict=True)
-                }
-            )
+        self._load_carried(carried)
         if isinstance(feeds, Sequence):
             found = executable.run(self._feed_all(feeds)).outputs
         else:
             found = executable.stream(_ArraySource(feeds, self._feed_all)).outputs
         results = [self._shape(port, value) for port, value in zip(self._outputs, found, strict=True)]
-        if carried:
-            values = self._read_weights()
-            results += [to_numpy(values[port.name], port.dtype) for port in self._carried]
-        return results
+        return results + self._read_carried()
+
+    def _load_carried(self, carried: Sequence[Any]) -> None:
+        values = {port.name: to_torch(value) for port, value in zip(self._carried, carried, strict=True)}
+        values = {name: value.to(self._types[name].dtype) for name, value in values.items()}
+        if self._replicas == 1:
+            self.compiled.executable.load_buffers(values)
+            return
+        for replica in range(self._replicas):
+            self.compiled.executable.load_buffers({name: value[replica] for name, value in values.items()}, replica)
+
+    def _read_carried(self) -> list[Any]:
+        names = [port.name for port in self._carried]
+        found = [self.compiled.executable.copy_buffers(names, replica) for replica in range(self._replicas)]
+        arrays = [[to_numpy(own[port.name], port.dtype) for own in found] for port in self._carried]
+        return [values[0] if self._replicas == 1 else numpy.stack(values) for values in arrays]
+
+    @property
+    def _replicas(self) -> int:
+        return self.plan.options.replicas
 
     def read(self) -> dict[str, Any]:
         """The values of the variables that runs change, as the device has them now."""

@@ -17,6 +17,7 @@ import tensorflow as tf
 from openipu.errors import TranslationError
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.tensorflow.steps import GRADIENT_MARK
+from openipu_tensorflow.graphs.device_ops import read_device_op
 from openipu_tensorflow.graphs.formats import find_format, read_attribute
 from openipu_tensorflow.graphs.places import CHECKPOINT, OUTSIDE, PARTIALS, find_position
 
@@ -146,11 +147,13 @@ class _Reader:
             )
         definition = op.node_def
         position = find_position(op.name, definition.attr)
+        own = read_device_op(definition.attr)
+        attributes = {key: self._read_attribute(value) for key, value in definition.attr.items() if _is_read(key)}
         return ForeignNode(
-            op=op.type,
+            op=op.type if own is None else own[0],
             inputs=tuple(tensor.name for tensor in op.inputs),
             outputs=tuple(tensor.name for tensor in op.outputs),
-            attributes={key: self._read_attribute(value) for key, value in definition.attr.items() if _is_read(key)},
+            attributes=attributes if own is None else own[1],
             name=op.name,
             number=number,
             scope=position.scope,
@@ -207,7 +210,8 @@ def _find_function(graph: Any, name: str) -> Any:
         if found is not None:
             from tensorflow.python.framework import function_def_to_graph
 
-            return function_def_to_graph.function_def_to_graph(found.cached_definition)
+            with around.as_default():  # where functions that it calls are looked for
+                return function_def_to_graph.function_def_to_graph(found.cached_definition)
         around = getattr(around, "outer_graph", None)
     raise TranslationError(
         f"The graph calls function {name!r} and does not hold it: it is damaged, or from another graph."

@@ -6,8 +6,10 @@ from openipu_tensorflow.ipu import (
     config,
     data,
     dataset_benchmark,
+    distributed,
     eager,
     gradient_accumulation,
+    horovod,
     ipu_compiler,
     ipu_estimator,
     ipu_infeed_queue,
@@ -32,6 +34,7 @@ from openipu_tensorflow.ipu.ops import (
     cross_replica_ops,
     custom_ops,
     embedding_ops,
+    f8_ops,
     functional_ops,
     grad_util_ops,
     image_ops,
@@ -43,6 +46,7 @@ from openipu_tensorflow.ipu.ops import (
     rand_ops,
     reduce_scatter_op,
     replication_ops,
+    slicing_ops,
     statistics_ops,
     within_replica_ops,
 )
@@ -53,10 +57,13 @@ from openipu_tensorflow.ipu.optimizers import (
     map_gradient_optimizer,
     sharded_optimizer,
 )
+from openipu_tensorflow.tf1 import restore_layers
 
+outlined_function = functional_ops.outlined_function
 install_sessions()
 leave_to_python()
 offer_estimators()
+restore_layers()
 
 __all__ = [
     "all_to_all_op",
@@ -67,12 +74,15 @@ __all__ = [
     "custom_ops",
     "data",
     "dataset_benchmark",
+    "distributed",
     "eager",
     "embedding_ops",
+    "f8_ops",
     "functional_ops",
     "grad_util_ops",
     "gradient_accumulation",
     "gradient_accumulation_optimizer",
+    "horovod",
     "image_ops",
     "internal_ops",
     "ipu_compiler",
@@ -93,6 +103,7 @@ __all__ = [
     "normalization_ops",
     "ops",
     "optimizers",
+    "outlined_function",
     "pipelining_ops",
     "rand_ops",
     "reduce_scatter_op",
@@ -101,6 +112,7 @@ __all__ = [
     "serving",
     "sharded_optimizer",
     "sharding",
+    "slicing_ops",
     "statistics_ops",
     "utils",
     "within_replica_ops",

@@ -47,7 +47,32 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
     name = getattr(computation, "__name__", "program").strip("<>_") or "program"
     cluster = Cluster(graph, level, results, device or trace.device, name)
     register_provider(graph, cluster, marker)
-    return [array_ops.identity(tensor) for tensor in results] or marker
+    if not results:
+        return marker
+    made = [array_ops.identity(tensor) for tensor in results]
+    return made if _is_flat(returned) else _pack(returned, made, marker)
+
+
+def _is_flat(returned: Any) -> bool:
+    """Is it one value, or a list or tuple of values?"""
+    if isinstance(returned, dict):
+        return False
+    return not isinstance(returned, list | tuple) or not any(isinstance(one, list | tuple | dict) for one in returned)
+
+
+def _pack(returned: Any, tensors: Sequence[Any], marker: Any) -> Any:
+    """Results in the structure that the computation has returned; an operation is that of the whole computation."""
+    from tensorflow.python.framework import ops
+    from tensorflow.python.util import nest
+
+    rest = iter(tensors)
+
+    def take(entry: Any) -> Any:
+        if entry is None:
+            return None
+        return marker if isinstance(entry, ops.Operation) else next(rest)
+
+    return nest.pack_sequence_as(returned, [take(entry) for entry in nest.flatten(returned)])
 
 
 def _convert(value: Any) -> Any:

@@ -15,8 +15,8 @@ from openipu_tensorflow.estimator.model_fn import (
     check_predictions,
     check_train_op,
 )
+from openipu_tensorflow.graphs.device_ops import read_device_op
 from openipu_tensorflow.ipu import loops
-from openipu_tensorflow.ipu.clusters.collectives import CollectiveItem
 from openipu_tensorflow.ipu.clusters.tracing import current_trace
 from openipu_tensorflow.ipu.clusters.updates import UpdateItem
 from openipu_tensorflow.ipu.estimators.base import IPUEstimatorBase, Loop
@@ -129,7 +129,7 @@ class _Training(_Looped):
             raise ValueError("EstimatorSpec must contain loss and train_op when training.")
         _check_step_counter(spec.loss.graph)
         if self._run.num_replicas > 1:
-            _check_reduction()
+            _check_reduction(spec.loss.graph)
         self._hooks += spec.training_hooks
         ends = [self._losses.enqueue(spec.loss), getattr(spec.train_op, "op", spec.train_op)]
         call = getattr(spec, "host_call", None)
@@ -214,14 +214,15 @@ def _check_step_counter(graph: Any) -> None:
             )
 
 
-def _check_reduction() -> None:
+def _check_reduction(graph: Any) -> None:
     """Replicas that train have something in common."""
     trace = current_trace()
-    items = [] if trace is None else trace.level.items
-    for item in items:
-        if isinstance(item, CollectiveItem):
-            return
+    for item in [] if trace is None else trace.level.items:
         if isinstance(item, UpdateItem) and item.options.replica_reduction is not None:
+            return
+    for op in graph.get_operations():
+        found = read_device_op(op.node_def.attr)
+        if found is not None and found[0].startswith("IpuCrossReplica"):
             return
     raise ValueError(
         "This is not a valid replicated training graph because nothing in it is reduced over replicas. Did you "

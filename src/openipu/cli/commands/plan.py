@@ -147,7 +147,7 @@ def _write_reports(planned: list[Planned], root: Path) -> None:
     from openipu.cli.planned import write_report
 
     for entry in planned:
-        entry.report = write_report(entry.plan, root / entry.name)
+        entry.report = write_report(entry.plan, root / entry.name, entry.advice)
 
 
 @contextmanager

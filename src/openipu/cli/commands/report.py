@@ -56,7 +56,16 @@ def add_parser(
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from openipu.report import find_insights, read_profile, render_insights, render_text, summarise, to_json, write_html
+    from openipu.report import (
+        find_insights,
+        read_profile,
+        render_advice,
+        render_insights,
+        render_text,
+        summarise,
+        to_json,
+        write_html,
+    )
     from openipu.report.checks import FIGURES, check_profile, read_check
     from openipu.report.comparison import render_comparison
 
@@ -71,7 +80,8 @@ def execute(arguments: argparse.Namespace) -> int:
         sys.stdout.write(render_comparison(summarise(profile), summarise(other)))
     elif arguments.text:
         found = render_insights(find_insights(profile))
-        sys.stdout.write(render_text(summarise(profile)) + (f"\n{found}" if found else ""))
+        levers = "" if profile.advice is None else render_advice(profile.advice)
+        sys.stdout.write("\n".join(filter(None, (render_text(summarise(profile)), found, levers))))
     if arguments.json:
         print_json(to_json(profile) if other is None else {"a": to_json(profile), "b": to_json(other)})
     wants_page = arguments.html is not None or arguments.open

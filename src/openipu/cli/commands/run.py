@@ -27,7 +27,7 @@ from typing import Any
 from rich.markup import escape
 
 import openipu_startup
-from openipu.cli.front_ends import find_planned
+from openipu.cli.front_ends import explain_import
 from openipu.cli.model_options import is_model_file
 from openipu.cli.model_run import run_model
 from openipu.cli.near import suggest_file
@@ -306,12 +306,9 @@ def _keep_user_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _explain(error: BaseException) -> None:
-    """A front end that openipu does not have yet is the likeliest surprise: say so after the traceback."""
+    """A front end that is not here is the likeliest surprise: say what to do after the traceback."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return
-    missing = find_planned(error.name)
-    if missing is not None:
-        open_console(stderr=True).print(
-            f"openipu run: openipu does not provide [bold]{escape(missing)}[/] yet. "
-            "`openipu doctor` lists the front ends that it has."
-        )
+    explanation = explain_import(error.name)
+    if explanation is not None:
+        open_console(stderr=True).print(f"openipu run: {escape(explanation)}")

@@ -21,6 +21,8 @@ from typing import Any
 from openipu.cli.usage.coverage import load_coverage
 from openipu.cli.usage.uses import Use
 
+_OWN = ("openipu", "openipu_tensorflow", "openipu_paddle")
+
 
 class Recorder:
     """The uses of one run."""
@@ -41,11 +43,11 @@ class Recorder:
         file = frame.f_code.co_filename
         if file.startswith("<") or "site-packages" in file or "dist-packages" in file:
             return False
-        return not any(module == known or module.startswith(f"{known}.") for known in (*self._modules, "openipu"))
+        return not any(module == known or module.startswith(f"{known}.") for known in (*self._modules, *_OWN))
 
-    def watch_module(self, module: ModuleType) -> None:
+    def watch_module(self, prefix: str, module: ModuleType) -> None:
         """From now on reading a public name of this module is a use."""
-        recorder, prefix = self, module.__name__
+        recorder = self
 
         class Watched(types.ModuleType):
             def __getattribute__(self, name: str) -> Any:
@@ -91,16 +93,17 @@ class _Finder(importlib.abc.MetaPathFinder):
 
             def execute_and_watch(module: ModuleType) -> None:
                 execute(module)
-                _watch_front_end(module, self._recorder)
+                _watch_front_end(fullname, module, self._recorder)
 
             spec.loader.exec_module = execute_and_watch  # type: ignore[method-assign]
         return spec
 
 
-def _watch_front_end(module: ModuleType, recorder: Recorder) -> None:
-    for name, owner in load_coverage(module.__name__).recorded.items():
-        recorder.watch_class(f"{module.__name__}.{name}", owner)
-    recorder.watch_module(module)
+def _watch_front_end(name: str, module: ModuleType, recorder: Recorder) -> None:
+    """By the name that the script imports: the module may have another one of its own."""
+    for part, owner in load_coverage(name).recorded.items():
+        recorder.watch_class(f"{name}.{part}", owner)
+    recorder.watch_module(name, module)
 
 
 @contextmanager

@@ -74,12 +74,14 @@ class _Scanner(ast.NodeVisitor):
                 )
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        if node.level or not node.module or not self._belongs(node.module):
+        if node.level or not node.module:
             return
-        self._add(node.module, node.lineno)
+        inside = self._belongs(node.module)
+        if inside:
+            self._add(node.module, node.lineno)
         for alias in node.names:
-            if alias.name != "*":
-                name = f"{node.module}.{alias.name}"
+            name = f"{node.module}.{alias.name}"
+            if alias.name != "*" and (inside or self._belongs(name)):  # `from tensorflow.python import ipu`
                 self._add(name, node.lineno)
                 self._known[alias.asname or alias.name] = name
 

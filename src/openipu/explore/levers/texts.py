@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openipu.explore.levers.types import Advice, FrontEnd, LeverResult, Limit
-from openipu.report.units import format_bytes, format_seconds
+from openipu.report.units import format_bytes, format_change, format_seconds
 
 
 def describe_advice(advice: Advice, front_end: FrontEnd, most: int = 5) -> str:
@@ -37,12 +37,3 @@ def describe_lever(lever: LeverResult) -> str:
     saved = lever.saved_tile_bytes
     change = f"{format_bytes(abs(saved))} a tile {'saved' if saved >= 0 else 'more'}"
     return f"{lever.title}: {verdict}, {change}, {format_change(lever.slowdown)}"
-
-
-def format_change(slowdown: float) -> str:
-    """ "12 % slower", "5 % faster", "3 x slower"."""
-    ratio = max(slowdown, 1 / slowdown) if slowdown else float("inf")
-    word = "slower" if slowdown > 1 else "faster"
-    if ratio < 1.0005:
-        return "as fast"
-    return f"{ratio:.3g} x {word}" if ratio >= 2 else f"{100 * (ratio - 1):.3g} % {word}"

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
+from typing import Any
 
 from torch import fx
 
 from openipu.errors import PlanError
 from openipu.graph import (
+    CollectiveCall,
     Graph,
     GraphInput,
     InputKind,
@@ -34,6 +36,7 @@ from openipu.plan.lowering.bring import TaskList
 from openipu.plan.lowering.order import order_update
 from openipu.plan.lowering.recompute import RecomputePolicy
 from openipu.plan.lowering.sites import describe_argument, list_output_nodes, list_results, list_tensor_arguments
+from openipu.plan.lowering.transfers import COLLECTIVE, GROUP
 from openipu.plan.types import VariableKind
 from openipu.plan.work import Place, Storage, Value, Workload
 
@@ -169,7 +172,7 @@ class _Lowering:
         site = OpSite(
             str(node.target),
             tuple(describe_argument(argument) for argument in node.args),
-            {key: describe_argument(argument) for key, argument in node.kwargs.items()},
+            {key: describe_argument(argument) for key, argument in node.kwargs.items()} | _describe_exchange(node),
             tuple(operand for _, operand in results),
             place.phase is not Phase.FORWARD,
             list_bodies(node),
@@ -292,3 +295,9 @@ def _list_readers(node: fx.Node) -> list[fx.Node]:
         if user.target is operator.getitem or (user.op == "call_function" and has_trait(str(user.target), Trait.VIEW)):
             readers.extend(_list_readers(user))
     return readers
+
+
+def _describe_exchange(node: fx.Node) -> dict[str, Any]:
+    """Of a node in which replicas exchange values: how, and between how many of them."""
+    call = node.target
+    return {COLLECTIVE: call.kind, GROUP: call.group} if isinstance(call, CollectiveCall) else {}

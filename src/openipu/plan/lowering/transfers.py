@@ -9,14 +9,16 @@ import dataclasses
 from collections.abc import Sequence
 
 from openipu.errors import PlanError
+from openipu.graph import Collective
 from openipu.machine import Provenance, System
-from openipu.ops.cost import CostStep, Family, OpCost, Placement, StepKind
-from openipu.plan.collectives import count_share_cycles, find_copy_rate
+from openipu.ops.cost import CostStep, Family, OpCost, OpSite, Placement, StepKind
+from openipu.plan.collectives import count_all_reduce_cycles, count_share_cycles, find_copy_rate
 
 COPY = "openipu.copy_between_ipus"
 LOAD = "openipu.load_from_streaming_memory"
 STORE = "openipu.store_to_streaming_memory"
 GATHER = "openipu.gather_replica_shares"
+COLLECTIVE, GROUP = "collective", "group"  # keywords of a site that stands for an exchange between replicas
 
 
 def cost_copy(moved_bytes: int, source_ipu: int, destination_ipu: int, system: System) -> OpCost:
@@ -37,6 +39,30 @@ def cost_gather(moved_bytes: int, replicas: int, ipus: int, system: System) -> O
 def cost_off_chip(name: str, moved_bytes: int, system: System) -> OpCost:
     """One tensor between an IPU and the memory beside it."""
     return _make_transfer(StepKind.HOST, name, moved_bytes, system.streaming_bytes_per_second, system)
+
+
+def cost_collective(site: OpSite, replicas: int, ipus: int, system: System) -> OpCost:
+    """What a program's own exchange between replicas takes on the links. An all-to-all on a ring has each share go half
+    the way round on average, so that as much passes a link as if half of all members' tensors were gathered."""
+    kind, members = Collective(site.kwargs[COLLECTIVE]), site.kwargs[GROUP] or replicas
+    size = sum(operand.bytes for operand in site.operands)
+    if kind is Collective.INDEX or members <= 1:
+        return OpCost(Family.CONSTANT, (), provenance=Provenance.DERIVED, basis="nothing crosses a link")
+    others = (members - 1) / members
+    match kind:
+        case Collective.ALL_REDUCE:
+            received, cycles = 2 * size * others, count_all_reduce_cycles(size, members, ipus, system)
+        case Collective.REDUCE_SCATTER:
+            received, cycles = size * others, count_share_cycles(size, members, ipus, system)
+        case Collective.ALL_GATHER:
+            received, cycles = (
+                size * (members - 1),
+                count_share_cycles(size * members, members, ipus, system),
+            )
+        case Collective.ALL_TO_ALL:
+            received, cycles = size * others, count_share_cycles(size * members / 2, members, ipus, system)
+    step = StepKind.LINK if system.ipu_link_bytes_per_second > 0 else StepKind.HOST
+    return _wrap_transfer(step, str(kind).replace("_", "-"), round(received), cycles, system)
 
 
 def join_costs(costs: Sequence[OpCost]) -> OpCost:

@@ -52,6 +52,7 @@ class Finding:
     remedy: str
     link: Mapping[str, int | str]
     evidence: tuple[Evidence, ...] = ()
+    takes_memory: bool = False  # the remedy needs more of it, so it is none for a program that does not fit
 
     def __repr__(self) -> str:
         return describe_finding(self)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from openipu.report.advice import NOT_PLANNED
 from openipu.report.insights.finding import EVIDENCE_SHOWN, Case, Evidence, Finding, Level, join_names
 from openipu.report.profile import VariableRecord
 from openipu.report.units import format_bytes, format_share
@@ -73,7 +74,7 @@ def explain_fullest_tile(case: Case) -> Iterator[Finding]:
         unit="bytes",
         cause=f"At step {fit.peak_step}, {where} holds {format_bytes(fit.peak_bytes)} of "
         f"{format_bytes(fit.limit_bytes)}: most of it {listed}.",
-        remedy=_find_remedy(parts, level),
+        remedy=_find_remedy(parts, level) if fit.fits else _find_way_to_fit(case, parts),
         link=link,
         evidence=tuple(
             Evidence(
@@ -185,6 +186,13 @@ def _find_remedy(parts: list[tuple[str, int]], level: Level) -> str:
     if level is Level.NOTE:
         return "There is room: a larger micro-batch, or a higher available-memory proportion, may run faster."
     return REMEDIES.get(parts[0][0], OTHERWISE) if parts else OTHERWISE
+
+
+def _find_way_to_fit(case: Case, parts: list[tuple[str, int]]) -> str:
+    """What the levers say where they were planned: a rule of thumb must not contradict them."""
+    if case.profile.advice is not None:
+        return case.profile.advice.verdict
+    return f"{_find_remedy(parts, Level.PROBLEM)} {NOT_PLANNED}"
 
 
 def _list_held(

@@ -46,6 +46,7 @@ def find_exchange(case: Case) -> Iterator[Finding]:
         remedy="A larger micro-batch computes more on each byte moved. A higher available-memory proportion lets "
         "matmuls and "
         "convolutions move their operands once. Half precision and half partial sums halve the bytes.",
+        takes_memory=True,
         link={"view": "operations", "sort": "exchange"},
         evidence=case.list_ops(bound if bound.any() else moving, " in exchange"),
     )
@@ -78,6 +79,7 @@ def find_poor_matrix_use(case: Case) -> Iterator[Finding]:
         remedy="Take a larger micro-batch or longer sequences; make channels and features multiples of 16, better of "
         "64; "
         "use half precision.",
+        takes_memory=True,
         link={"view": "operations", "sort": "peak", "order": "up"},
         evidence=case.list_ops(poor, " of a call"),
     )
@@ -129,6 +131,7 @@ def find_host_bound(case: Case) -> Iterator[Finding]:
         cause=f"{moved:,} bytes go over the host link in one execution; longest: {case.steps.name[worst]}.",
         remedy="Send less: narrower inputs (uint8 or half), fewer outputs. Send more at a time: more device iterations "
         f"(now {profile.options.get('device_iterations', 1)}). Hide it: I/O tiles and overlapped input and output.",
+        takes_memory=True,
         link={"view": "liveness", "step": worst},
     )
 
@@ -150,6 +153,7 @@ def find_sync(case: Case) -> Iterator[Finding]:
         cause=f"A step between two syncs lasts only {mean:,.0f} cycles on average: the ops are small.",
         remedy="Give each op more work (a larger micro-batch), or write fewer, larger ops: one batched matmul in "
         "place of many.",
+        takes_memory=True,
         link={"view": "trace"},
         evidence=case.list_ops(syncs, " in syncs"),
     )
@@ -172,6 +176,7 @@ def find_idle_tiles(case: Case) -> Iterator[Finding]:
         cause=f"{int(few.sum()):,} steps use {float(case.steps.tiles[few].mean()):,.0f} of "
         f"{case.profile.system.target.tiles:,} tiles on average: their tensors are too small to spread.",
         remedy="Take a larger micro-batch, or join small tensors before the op.",
+        takes_memory=True,
         link={"view": "operations"},
         evidence=case.list_ops(case.cycles_by_op(few), " of a call"),
     )
@@ -240,6 +245,7 @@ def find_update(case: Case) -> Iterator[Finding]:
         cause=f"Gradients of {now:,} micro-batch{'' if now == 1 else 'es'} make an update.",
         remedy=f"Gradient accumulation over {2 * now:,} would bring that to {format_share(after)}; "
         "adapt the learning rate to the larger batch.",
+        takes_memory=now == 1,  # accumulators
         link={"view": "operations", "filter": "update"},
         evidence=case.list_ops(case.cycles_by_op(phases == UPDATE_PHASE), " of a call"),
     )

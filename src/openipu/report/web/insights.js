@@ -6,7 +6,7 @@ function showInsights(data, root, parameters) {
   const findings = data.summary.insights;
   const count = (level) => findings.filter((finding) => finding.level === level).length;
   root.append(make("h1", { text: "Insights" }),
-    make("p", { class: "lead", text: findings.length ? `${countOf(count("problem"), "problem")}, ${count("advice")} pieces of advice, ${countOf(count("note"), "note")}. Each has the number, the cause and what to do; all figures are modelled.`
+    make("p", { class: "lead", text: findings.length ? `${countOf(count("problem"), "problem")}, ${countOf(count("advice"), "piece")} of advice, ${countOf(count("note"), "note")}. Each has the number, the cause and what to do; all figures are modelled.`
       : "No rule found anything to say about this program." }));
   const box = make("input", { type: "search", id: "insight-filter", placeholder: "Filter insights", "aria-label": "Filter insights", value: parameters.filter ?? "", oninput: () => {
     address.note({ filter: box.value });
@@ -24,6 +24,7 @@ function showInsights(data, root, parameters) {
       { label: "Remedy", value: (row) => row.remedy, cell: (row) => row.remedy },
     ],
   });
+  if (!data.summary.fit.fits) root.append(makeLevers(data.summary, parameters));
   root.append(make("div", { class: "controls" }, box, make("span", { class: "push" }), table.element.querySelector(".saves")), list);
   if (data.other) root.append(makeInsightComparison(data));
 

@@ -71,7 +71,8 @@ function makeVerdict(fit) {
     { class: fit.fits ? "verdict" : "verdict over", role: "status", id: "verdict" },
     make("span", { class: "mark", "aria-hidden": "true", text: fit.fits ? "✓" : "!" }),
     make("div", {}, make("strong", { text: title }), text, " ", make("a", { href: address.link({ view: "memory", tile: fit.peak_tile }), text: "See the tile" }), ", ",
-      make("a", { href: address.link({ view: "liveness", step: fit.peak_step }), text: "see the step" })),
+      make("a", { href: address.link({ view: "liveness", step: fit.peak_step }), text: "see the step" }),
+      ...(fit.fits ? [] : [", ", make("a", { href: address.link({ view: "insights" }), text: "see what helps" })])),
   );
 }
 

@@ -70,11 +70,11 @@ class DeviceMemory:
         self.weights_loaded = True
 
     @torch.no_grad()
-    def load_buffers(self, buffers: Mapping[str, torch.Tensor]) -> None:
-        """Write buffers by name; those that the program does not use are left out."""
-        for replica in self.buffers:
-            for name in buffers.keys() & replica.keys():
-                replica[name].copy_(_find(buffers, name, "buffer", replica[name]))
+    def load_buffers(self, buffers: Mapping[str, torch.Tensor], replica: int | None = None) -> None:
+        """Write buffers by name, of one replica or of all; those that the program does not use are left out."""
+        for held in self.buffers if replica is None else [self.buffers[replica]]:
+            for name in buffers.keys() & held.keys():
+                held[name].copy_(_find(buffers, name, "buffer", held[name]))
         self._tell_followers()
 
     @torch.no_grad()

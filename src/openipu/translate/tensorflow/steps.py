@@ -52,8 +52,11 @@ class StepProgram:
     entangled: str = ""
 
 
-def capture_step(step: StepGraph, *, name: str, table: Table = TABLE, must_cut: bool = False) -> StepProgram:
-    """Capture a step. With gradients it is cut, unless it cannot be: then it is one program that runs and updates."""
+def capture_step(
+    step: StepGraph, *, name: str, table: Table = TABLE, must_cut: bool = False, cuts: bool = True
+) -> StepProgram:
+    """Capture a step. With gradients it is cut, unless it cannot be, or is not to be: then it is one program that runs
+    and updates."""
     lowered = _drop_seeds(use_values(write_out_calls(step.graph), step.handles))
     graph = lowered.graph
     gradients = {**lowered.applied, **_find_marked(graph, step.marks), **step.gradients}
@@ -66,7 +69,7 @@ def capture_step(step: StepGraph, *, name: str, table: Table = TABLE, must_cut: 
     graph = dataclasses.replace(graph, inputs=inputs)
     reason = ""
     gradients = {key: value for key, value in gradients.items() if key in written}
-    if gradients:
+    if gradients and cuts:
         split = split_step(graph, graph.outputs, written, gradients, variables)
         if not isinstance(split, Entangled):
             return _capture_parts(step, graph, split.micro, split.update, gradients, variables, name, table)
@@ -77,7 +80,7 @@ def capture_step(step: StepGraph, *, name: str, table: Table = TABLE, must_cut: 
                 "what the update needs from gradients and variables alone."
             )
     ends = [*graph.outputs, *written.values()]
-    nodes = take_needed(graph, ends)
+    nodes = take_needed(graph, ends, acting=True)
     read = list_read(nodes, ends, variables)
     held = {key: variables[key] for key in dict.fromkeys([*read, *written])}
     part = dataclasses.replace(graph, nodes=nodes)

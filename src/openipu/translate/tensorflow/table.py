@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openipu.translate.rules import Table, collect
 from openipu.translate.tensorflow.ops import (
+    collectives,
     control,
     convolutions,
     elementwise,
@@ -13,6 +14,7 @@ from openipu.translate.tensorflow.ops import (
     norms,
     pools,
     products,
+    quarter,
     random,
     reductions,
     shapes,
@@ -20,8 +22,8 @@ from openipu.translate.tensorflow.ops import (
 )
 
 FAMILIES = (
-    *(control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, random, reductions),
-    *(shapes, training),
+    *(collectives, control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, quarter),
+    *(random, reductions, shapes, training),
 )
 RULES = tuple(collect(*FAMILIES))
 TABLE = Table(RULES)

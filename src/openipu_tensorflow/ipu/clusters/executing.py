@@ -13,12 +13,12 @@ from typing import Any
 import numpy
 
 from openipu.graph import Reduction
-from openipu_tensorflow.ipu.clusters.collectives import CollectiveItem
-from openipu_tensorflow.ipu.clusters.loops import find_length, is_plain, run_plain_loop
+from openipu_tensorflow.ipu.clusters.loops import applies_updates, find_length, is_plain, run_plain_loop
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, Stage
 from openipu_tensorflow.ipu.clusters.programs import Part, Surroundings, arrange, run_part
 from openipu_tensorflow.ipu.clusters.tracing import Enqueue, LoopItem
 from openipu_tensorflow.ipu.clusters.updates import UpdateItem, reduce_replicas
+from openipu_tensorflow.ipu.configuration.run_options import count_instances
 
 Values = dict[str, Any]
 _TRIVIAL = ("Const", "Identity", "NoOp", "VarHandleOp")
@@ -64,7 +64,7 @@ class LevelRunner:
                 stage.runner = Part(
                     graph=prepared.graph, inputs=stage.inputs, outputs=stage.outputs, targets=stage.targets
                 )
-            check_replicas(stage, len(values))
+            stage.runner.cuts = len(values) == 1 or not applies_updates(stage.ops)
             feeds = [numpy.stack([numpy.asarray(own[tensor.name]) for own in values]) for tensor in stage.inputs]
             how = arrange(replicas=len(values), seed=self._around.seed)
             found = run_part(stage.runner, self._around, how, feeds)
@@ -87,14 +87,18 @@ class LevelRunner:
         entry.queue.put([value[None] for value in each], len(values))
 
     def _run_item(self, prepared: Prepared, item: Any, values: list[Values], turn: Round) -> None:
-        if isinstance(item, CollectiveItem):
-            given = item.exchange([numpy.asarray(own[item.initial[0].name]) for own in values])
-            for own, value in zip(values, given, strict=True):
-                own[item.results[0].name] = value
-        elif isinstance(item, UpdateItem):
+        if isinstance(item, UpdateItem):
             self._update(prepared.inner[id(item)][0], item, values, turn)
         else:
             self._loop(prepared, item, values)
+
+    def _gather(self, values: list[Any]) -> list[Any]:
+        """Values of the replicas of all instances."""
+        if count_instances(self._around.device.config) == 1:
+            return values
+        from openipu_tensorflow.ipu.distributed.exchange import find_exchange
+
+        return [value for own in find_exchange().gather("replicas", numpy.stack(values)) for value in own]
 
     def _loop(self, prepared: Prepared, item: LoopItem, values: list[Values]) -> None:
         body, *condition = prepared.inner[id(item)]
@@ -103,7 +107,7 @@ class LevelRunner:
         turn = Round(length=find_length(body, count))
         limit = count * item.repeats if count is not None else item.limit
         check_rounds(limit, turn.length, item.stages)
-        if limit is not None and not condition and is_plain(body, carried):
+        if limit is not None and not condition and is_plain(body, carried, values):
             carried = run_plain_loop(self._around, body, limit, turn.length, carried, values)
         else:
             while limit is None or turn.number < limit:
@@ -118,9 +122,12 @@ class LevelRunner:
 
     def _update(self, update: Prepared, item: UpdateItem, values: list[Values], turn: Round) -> None:
         options = item.options
-        gradients = [
-            reduce_replicas([own[tensor.name] for own in values], options.replica_reduction) for tensor in item.initial
-        ]
+        gradients = []
+        for tensor in item.initial:
+            each = [own[tensor.name] for own in values]
+            if options.replica_reduction is not None:
+                each = self._gather(each)
+            gradients.append(reduce_replicas(each, options.replica_reduction))
         turn.gradients = accumulate(turn, gradients, options.reduction)
         if (turn.number + 1) % turn.length:
             return
@@ -138,12 +145,6 @@ def _evaluate(stage: Stage, own: Values) -> None:
             own[op.outputs[0].name] = tensor_util.MakeNdarray(op.get_attr("value"))
         elif op.type == "Identity":
             own[op.outputs[0].name] = own[op.inputs[0].name]
-
-
-def check_replicas(stage: Stage, replicas: int) -> None:
-    """Raise where each replica would update variables by gradients of its own."""
-    if replicas > 1 and any(op.type.startswith("Resource") and "Apply" in op.type for op in stage.ops):
-        reduce_replicas([0.0] * replicas, None)
 
 
 def accumulate(turn: Round, gradients: list[Any], reduction: Reduction) -> list[Any]:

@@ -25,10 +25,14 @@ def find_length(body: Prepared, count: int | None) -> int:
     return max((entry.options.accumulation for entry in body.items if isinstance(entry, UpdateItem)), default=1)
 
 
-def is_plain(body: Prepared, carried: Sequence[Sequence[Any]]) -> bool:
-    """Can the loop be one program? Replicas carry nothing of their own from round to round in one."""
-    if len(carried) > 1 and carried[0]:
-        return False
+def is_plain(body: Prepared, carried: Sequence[Sequence[Any]], values: Sequence[Mapping[str, Any]]) -> bool:
+    """Can the loop be one program? What does not change in it then is the same for all replicas."""
+    if len(values) > 1:
+        pairs = enumerate(zip(body.level.arguments, body.level.outputs, strict=True))
+        constant = [[own[place] for own in carried] for place, (entry, left) in pairs if entry is left]
+        constant += [[own[tensor.name] for own in values] for tensor in _list_fixed(body)]
+        if not all(numpy.array_equal(first, other) for first, *rest in constant for other in rest):
+            return False
     updates = [item for item in body.items if isinstance(item, UpdateItem)]
     if len(updates) != len(body.items) or len(updates) > 1:
         return False
@@ -52,11 +56,13 @@ def run_plain_loop(
     part = _find_part(body)
     update = next((item for item in body.items if isinstance(item, UpdateItem)), None)
     replicas = len(carried)
-    if replicas > 1:
-        _check_updates(body, update)
-    held = dict(zip((tensor.name for tensor in body.level.arguments), carried[0], strict=True))
-    fixed = [numpy.asarray({**values[0], **held}[tensor.name]) for tensor in part.fixed]
-    moving = [numpy.asarray(held[entry.name]) for entry, _ in part.carried]
+    own_variables = replicas > 1 and _updates_own(body, update, length)
+    part.cuts = not own_variables
+    names = [tensor.name for tensor in body.level.arguments]
+    held = {name: [own[place] for own in carried] for place, name in enumerate(names)}
+    known = {**values[0], **{name: own[0] for name, own in held.items()}}
+    fixed = [numpy.asarray(known[entry.name]) for entry in part.fixed]
+    moving = [_join_replicas(held[entry.name]) for entry, _ in part.carried]
     for queue in _list_queues(body):
         queue.begin()
     try:
@@ -65,7 +71,7 @@ def run_plain_loop(
             rounds=step,
             accumulation=length if update is not None else 1,
             replicas=replicas,
-            training=update is not None,
+            training=update is not None and not own_variables,
             reduction=update.options.reduction if update is not None else Reduction.SUM,
             replica_reduction=update.options.replica_reduction if update is not None else None,
             pipeline=body.level.marks.get("pipeline"),
@@ -85,8 +91,13 @@ def run_plain_loop(
     finally:
         for queue in _list_queues(body):
             queue.finish()
-    held.update((entry.name, value) for (entry, _), value in zip(part.carried, moving, strict=True))
-    return [[held[tensor.name] for tensor in body.level.arguments] for _ in carried]
+    for (entry, _), value in zip(part.carried, moving, strict=True):
+        held[entry.name] = [value] if replicas == 1 else list(value)
+    return [[held[name][replica] for name in names] for replica in range(replicas)]
+
+
+def _join_replicas(values: Sequence[Any]) -> Any:
+    return numpy.asarray(values[0]) if len(values) == 1 else numpy.stack([numpy.asarray(value) for value in values])
 
 
 def choose_part(updates: int, size: int) -> int:
@@ -140,11 +151,18 @@ def _list_queues(body: Prepared) -> list[Any]:
     return [entry.queue for entry in body.stages[0].enqueues]
 
 
-def _check_updates(body: Prepared, update: UpdateItem | None) -> None:
-    ops = body.stages[0].ops
-    plain = any(op.type.startswith("Resource") and "Apply" in op.type for op in ops)
-    if plain or (update is not None and update.options.replica_reduction is None):
+def applies_updates(ops: Sequence[Any]) -> bool:
+    """Do ops of an optimizer write variables?"""
+    return any(op.type.startswith("Resource") and "Apply" in op.type for op in ops)
+
+
+def _updates_own(body: Prepared, update: UpdateItem | None, length: int) -> bool:
+    """Does each replica update variables of its own, by gradients that are not reduced over replicas?"""
+    if update is None or update.options.replica_reduction is not None:
+        return applies_updates(body.stages[0].ops)
+    if length > 1:
         reduce_replicas([0.0, 0.0], None)
+    return True
 
 
 def _take(around: Surroundings, body: Prepared, count: int) -> list[Any]:

@@ -76,6 +76,7 @@ class Part:
     fixed: Sequence[Any] = ()  # the same for all micro-batches
     gradients: dict[str, Any] = field(default_factory=dict)
     steps: dict[Any, Step] = field(default_factory=dict)
+    cuts: bool = True  # at gradients; if not, each replica updates variables of its own
 
     @property
     def bytes_per_round(self) -> int:
@@ -118,7 +119,7 @@ def _shape(tensor: Any) -> list[int]:
 
 
 def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
-    key = (count_configurations(), around.device.resets, how)
+    key = (count_configurations(), around.device.resets, how, part.cuts)
     if key not in part.steps:
         config = around.device.config
         part.steps = {other: step for other, step in part.steps.items() if other[:2] == key[:2]}
@@ -131,6 +132,7 @@ def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
             carried=part.carried,
             fixed=part.fixed,
             gradients=part.gradients,
+            cuts=part.cuts,
             options=build_run_options(around.device, how),
             name=around.name,
             system=choose_machine(config),

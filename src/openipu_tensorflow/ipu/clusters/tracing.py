@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from openipu_tensorflow.graphs.device_ops import is_acting
+
 
 @dataclass(eq=False)
 class Enqueue:
@@ -114,8 +116,20 @@ def open_level(trace: Trace) -> Iterator[Level]:
     finally:
         trace.open.pop()
         level.end = trace.graph.version
+        level.targets = [*level.targets, *_list_acting(trace.graph, level)]
         if trace.open:
             trace.level.inner.append((level.start, level.end))
+
+
+def _list_acting(graph: Any, level: Level) -> list[Any]:
+    """Ops of a level that do something beside what they return, whether or not anybody asked for them."""
+    made = graph.get_operations()[level.start : level.end]
+    places = range(level.start, level.end)
+    return [
+        op
+        for place, op in zip(places, made, strict=True)
+        if is_acting(op) and not any(start <= place < end for start, end in level.inner)
+    ]
 
 
 def make_placeholders(tensors: Sequence[Any], name: str) -> list[Any]:

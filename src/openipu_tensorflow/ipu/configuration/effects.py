@@ -37,8 +37,8 @@ CONFIG_EFFECTS: Mapping[str, str] = {
     "experimental.enable_prng_stability": "no effect: random numbers follow from the seed and the op alone",
     "experimental.multi_replica_distribution.process_index": "no effect: the launcher, poprun, says which process this "
     "is; the range is checked",
-    "experimental.multi_replica_distribution.process_count": "acts: more than 1 is refused when a program is compiled; "
-    "popdist is the way to several processes",
+    "experimental.multi_replica_distribution.process_count": "acts: so many instances of poprun share every update; "
+    "popdist.tensorflow.set_ipu_config sets it",
     "floating_point_behaviour.inv": "acts: a run stops where arithmetic makes an infinity or NaN of ordinary numbers",
     "floating_point_behaviour.div0": "acts: as inv; the three are one switch here",
     "floating_point_behaviour.oflo": "acts: as inv; the three are one switch here",

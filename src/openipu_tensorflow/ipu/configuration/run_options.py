@@ -69,6 +69,7 @@ def build_run_options(device: IpuDevice, how: Arrangement) -> RunOptions:
         device_iterations=how.device_iterations,
         gradient_accumulation=how.gradient_accumulation,
         replicas=how.replicas,
+        instances=count_instances(config) if how.training and how.replica_reduction is not None else 1,
         reduction=how.reduction,
         replica_reduction=how.replica_reduction,
         half_partials=how.half_partials or any(wants_half_partials(entry) for entry in products),
@@ -89,16 +90,16 @@ def build_run_options(device: IpuDevice, how: Arrangement) -> RunOptions:
 
 
 def _refuse(config: IPUConfig, how: Arrangement) -> None:
-    if config.experimental.multi_replica_distribution.process_count > 1:
-        raise NotImplementedError(
-            "experimental.multi_replica_distribution.process_count is more than 1: one program over several processes "
-            "does not run here. Leave it at 0, and use auto_select_ipus for all replicas in one process."
-        )
     if how.replicas > 1 and config.norms.experimental.distributed_batch_norm_replica_group_size > 1:
         raise NotImplementedError(
             "norms.experimental.distributed_batch_norm_replica_group_size is more than 1: statistics of a batch norm "
             "over several replicas are not computed here. Leave it at 1, or use one replica."
         )
+
+
+def count_instances(config: IPUConfig) -> int:
+    """Processes that share every update."""
+    return max(1, int(config.experimental.multi_replica_distribution.process_count))
 
 
 def _read_library(config: IPUConfig, category: str) -> dict[str, str]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from openipu_tensorflow.ipu.clusters.collectives import add_collective, reduce_in_groups
+from openipu_tensorflow.graphs.device_ops import add_device_op
 
 
 def cross_replica_sum(x: Any, replica_group_size: int | None = None, name: str | None = None) -> Any:
     """The sum over the replicas of a group; its gradient is the sum of gradients."""
-    return _reduce(x, replica_group_size, False)
+    return _reduce("IpuCrossReplicaSum", x, replica_group_size)
 
 
 def cross_replica_mean(x: Any, replica_group_size: int | None = None, name: str | None = None) -> Any:
     """The mean over the replicas of a group."""
-    return _reduce(x, replica_group_size, True)
+    return _reduce("IpuCrossReplicaMean", x, replica_group_size)
 
 
-def _reduce(x: Any, size: int | None, mean: bool) -> Any:
+def _reduce(op: str, x: Any, size: int | None) -> Any:
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import custom_gradient
 
@@ -27,19 +27,15 @@ def _reduce(x: Any, size: int | None, mean: bool) -> Any:
     @custom_gradient.custom_gradient  # type: ignore[untyped-decorator]
     def reduce(value: Any) -> Any:
         def backward(upstream: Any) -> Any:
-            return _exchange(upstream, size, mean)
+            return _exchange(op, upstream, size)
 
-        return _exchange(value, size, mean), backward
+        return _exchange(op, value, size), backward
 
     return reduce(ops.convert_to_tensor(x))
 
 
-def _exchange(tensor: Any, size: int | None, mean: bool) -> Any:
-    def combine(stacked: Any) -> Any:
-        total = stacked.sum(axis=0, dtype=stacked.dtype)
-        return (total / len(stacked)).astype(stacked.dtype) if mean else total
-
-    return add_collective([tensor], [tensor.shape], [tensor.dtype], reduce_in_groups(size, combine))[0]
+def _exchange(op: str, tensor: Any, size: int | None) -> Any:
+    return add_device_op(op, [tensor], [(tensor.dtype, tensor.shape)], {"group": size or 0})[0]
 
 
 def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from openipu_tensorflow.ipu.embeddings.host import (
+    HostEmbedding,
+    HostEmbeddingOptimizerSpec,
+    HostEmbeddingSGDGAOptimizerSpec,
+    create_host_embedding,
+)
+
+__all__ = [
+    "HostEmbedding",
+    "HostEmbeddingOptimizerSpec",
+    "HostEmbeddingSGDGAOptimizerSpec",
+    "create_host_embedding",
+    "embedding_lookup",
+]
+
 
 def embedding_lookup(
     params: Any, ids: Any, serialization_factor: int = 1, indices_are_sorted: bool = False, name: str | None = None
@@ -22,11 +37,3 @@ def embedding_lookup(
             f"({rows})."
         )
     return array_ops.gather(table, ops.convert_to_tensor(ids), name=name)
-
-
-def create_host_embedding(*args: Any, **kwargs: Any) -> Any:
-    """A table in the memory of the host."""
-    raise NotImplementedError(
-        "create_host_embedding: tables in the memory of the host are not here. Use embedding_lookup on a variable; the "
-        "plan can take weights off the chip by offload_weights of a pipeline."
-    )

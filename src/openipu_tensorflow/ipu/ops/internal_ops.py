@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from openipu_tensorflow.graphs.device_ops import add_device_op
+
 
 def remap(x: Any, name: str | None = None) -> Any:
     """Copy a tensor so that it lies evenly on the tiles. Values are the same."""
@@ -45,10 +47,8 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
 
 
 def print_tensor(input: Any, name: str = "") -> Any:
-    """Print a tensor on the host whenever the program comes by. Return the op where it is to run."""
-    raise NotImplementedError(
-        "print_tensor: a program on an IPU cannot print while it runs here. Enqueue the tensor to an IPUOutfeedQueue."
-    )
+    """Print a tensor on the host, to stderr, whenever the program comes by. Return the op where it is to run."""
+    return add_device_op("IpuPrintTensor", [input], [], {"title": name}, acts=True)
 
 
 def get_current_iteration_counter(name: str | None = None, **kwargs: Any) -> Any:

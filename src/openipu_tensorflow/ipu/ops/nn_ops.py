@@ -6,6 +6,33 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from openipu_tensorflow.ipu.losses.ctc import (
+    ctc_beam_search_decoder,
+    ctc_beam_search_decoder_with_log_probs,
+    ctc_loss_v2,
+    ctc_loss_with_log_probs,
+)
+from openipu_tensorflow.ipu.losses.sampled import (
+    compute_sampled_logits,
+    nce_loss,
+    sampled_softmax_loss,
+)
+
+__all__ = [
+    "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_with_log_probs",
+    "ctc_loss_v2",
+    "ctc_loss_with_log_probs",
+    "gelu",
+    "hard_sigmoid",
+    "multi_conv",
+    "nce_loss",
+    "sampled_softmax_loss",
+    "softmax",
+    "swish",
+]
+_compute_sampled_logits = compute_sampled_logits  # as the original's tests call it
+
 
 def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Any:
     """Gaussian error linear unit; by default the approximation with tanh."""

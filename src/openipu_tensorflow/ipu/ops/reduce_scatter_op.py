@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
+from openipu_tensorflow.graphs.device_ops import add_device_op
+from openipu_tensorflow.ipu.ops.all_to_all_op import check_factor
 
-from openipu_tensorflow.ipu.clusters.collectives import add_collective
-
-_OPS = {
-    "COLLECTIVE_OP_ADD": lambda stacked: stacked.sum(axis=0, dtype=stacked.dtype),
-    "COLLECTIVE_OP_MUL": lambda stacked: stacked.prod(axis=0, dtype=stacked.dtype),
-    "COLLECTIVE_OP_MIN": lambda stacked: stacked.min(axis=0),
-    "COLLECTIVE_OP_MAX": lambda stacked: stacked.max(axis=0),
-    "COLLECTIVE_OP_LOGICAL_AND": lambda stacked: stacked.all(axis=0),
-    "COLLECTIVE_OP_LOGICAL_OR": lambda stacked: stacked.any(axis=0),
-    "COLLECTIVE_OP_MEAN": lambda stacked: (stacked.sum(axis=0) / len(stacked)).astype(stacked.dtype),
-}
+_OPS = ("ADD", "MUL", "MIN", "MAX", "LOGICAL_AND", "LOGICAL_OR", "LOCAL", "MEAN")
+_PREFIX = "COLLECTIVE_OP_"
 
 
 def reduce_scatter(x: Any, replication_factor: int, op: str = "COLLECTIVE_OP_ADD", name: str | None = None) -> Any:
@@ -24,24 +16,18 @@ def reduce_scatter(x: Any, replication_factor: int, op: str = "COLLECTIVE_OP_ADD
     from tensorflow.python.framework import ops
     from tensorflow.python.util import nest
 
-    if op not in _OPS and op != "COLLECTIVE_OP_LOCAL":
-        raise ValueError(f"There is no reduction {op!r}: one of {', '.join([*_OPS, 'COLLECTIVE_OP_LOCAL'])}.")
+    check_factor(replication_factor)
+    kind = op.removeprefix(_PREFIX)
+    if kind not in _OPS or kind == op:
+        raise ValueError(f"There is no reduction {op!r}: one of {', '.join(_PREFIX + entry for entry in _OPS)}.")
     single = not isinstance(x, (list, tuple))
-    flat = [ops.convert_to_tensor(entry) for entry in nest.flatten(x)]
 
     def scatter(tensor: Any) -> Any:
         if tensor.shape.rank != 1:
             raise ValueError(f"reduce_scatter takes tensors of one dimension, not of shape {tensor.shape}.")
         share = -(-tensor.shape[0] // replication_factor)
+        options = {"replication_factor": replication_factor, "op": kind}
+        return add_device_op("IpuReduceScatter", [tensor], [(tensor.dtype, [share])], options)[0]
 
-        def exchange(values: list[Any]) -> list[Any]:
-            padded = [numpy.pad(value, (0, share * replication_factor - len(value))) for value in values]
-            if op == "COLLECTIVE_OP_LOCAL":
-                return [value[place * share : (place + 1) * share] for place, value in enumerate(padded)]
-            total = _OPS[op](numpy.stack(padded))
-            return [total[place * share : (place + 1) * share] for place in range(len(values))]
-
-        return add_collective([tensor], [(share,)], [tensor.dtype], exchange)[0]
-
-    made = [scatter(entry) for entry in flat]
+    made = [scatter(ops.convert_to_tensor(entry)) for entry in nest.flatten(x)]
     return made[0] if single else made

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
-from openipu_tensorflow.ipu.clusters.collectives import add_collective
+from openipu_tensorflow.graphs.device_ops import add_device_op
 
 
 def replication_index(name: str | None = None) -> Any:
     """The number of the replica, from 0."""
-    from tensorflow.python.framework import constant_op, dtypes
+    from tensorflow.python.framework import dtypes
 
-    def number(values: list[Any]) -> list[Any]:
-        return [numpy.int32(place) for place in range(len(values))]
-
-    zero = constant_op.constant(0, dtypes.int32)
-    return add_collective([zero], [()], [dtypes.int32], number)[0]
+    return add_device_op("IpuReplicationIndex", [], [(dtypes.int32, [])])[0]

@@ -7,14 +7,18 @@ the host.
 
 from __future__ import annotations
 
+import sys
+
 import torch
 
 from openipu.capture import call_in_graph, capture_branches, is_capturing, is_on_ipu, lift
 from openipu.graph import FunctionCall
+from openipu.host.tensor_text import TextStyle, format_tensor
 from openipu.translate.foreign import ForeignGraph
 from openipu.translate.interpret import Interpreter
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
+from openipu.translate.tensorflow.ops.collectives import MEETING
 from openipu.translate.tensorflow.ops.lists import TensorList
 
 Tensor = torch.Tensor
@@ -56,7 +60,13 @@ def _run_by_data(site: Site, condition: ForeignGraph, body: ForeignGraph, carrie
         return [value.to(tensor.dtype).clone() for value, tensor in zip(values, tensors, strict=True)]
 
     inputs = [lift(value) for value in carried]
-    return call_in_graph(FunctionCall("while_loop", run), inputs, inputs)
+    joins = meets_replicas(condition) or meets_replicas(body)
+    return call_in_graph(FunctionCall("while_loop", run, joins=joins), inputs, inputs)
+
+
+def meets_replicas(graph: ForeignGraph) -> bool:
+    """Do replicas exchange values in a graph, or in those inside it?"""
+    return any(node.op in MEETING or any(meets_replicas(body) for body in node.bodies) for node in graph.nodes)
 
 
 @rule("If", "StatelessIf")
@@ -102,3 +112,18 @@ def _body(site: Site, name: str) -> ForeignGraph:
     if not isinstance(body, ForeignGraph):
         site.fail(f"has no function as its {name}")
     return body
+
+
+@rule("IpuPrintTensor", folds=False)
+def print_tensor(site: Site) -> Results:
+    x, title = site.input(0), str(site.get("title", ""))
+
+    def write(value: Tensor) -> list[Tensor]:
+        print(format_tensor(value, TextStyle(), title or site.node.name), file=sys.stderr)
+        return [value.clone()]
+
+    if not is_capturing():
+        write(x)
+        return ()
+    call_in_graph(FunctionCall("print_tensor", write, {"title": title}, acts=True), [x], [x])
+    return ()

@@ -6,8 +6,10 @@ import math
 
 import torch
 
-from openipu.capture import on_host
-from openipu.translate.rules import rule
+from openipu.capture import call_in_graph, is_capturing, on_host
+from openipu.graph import FunctionCall
+from openipu.host.embeddings import add_rows, read_rows
+from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
 
 Tensor = torch.Tensor
@@ -177,3 +179,38 @@ def reverse_sequence(site: Site) -> Tensor:
     sizes[batch], sizes[axis] = x.shape[batch], x.shape[axis]
     turned = (turned if batch < axis else turned.t()).reshape(sizes)
     return torch.gather(x, axis, turned.expand(x.shape))
+
+
+@rule("IpuHostEmbeddingLookup", folds=False)
+def look_up_on_host(site: Site) -> Tensor:
+    """Rows of a table that lies in the memory of the host."""
+    indices, name, width = site.input(0), str(site.get("table")), int(site.get("width"))
+
+    def read(places: Tensor) -> list[Tensor]:
+        return [read_rows(name, places)]
+
+    if not is_capturing():
+        return read(indices)[0]
+    result = torch.empty((*indices.shape, width), dtype=getattr(torch, site.get("dtype")), device="meta")
+    return call_in_graph(FunctionCall("host_embedding_lookup", read, {"table": name}, acts=True), [indices], [result])[
+        0
+    ]
+
+
+@rule("IpuHostEmbeddingUpdate", folds=False)
+def update_on_host(site: Site) -> Results:
+    """Rows of changes, times a rate, are added to the table."""
+    changes, indices = site.input(0), site.input(1)
+    name, rate, factor = str(site.get("table")), float(site.get("rate")), int(site.get("factor"))
+
+    def write(rows: Tensor, places: Tensor) -> list[Tensor]:
+        add_rows(name, places, rows * rate, factor)
+        return [places.clone()]
+
+    if not is_capturing():
+        write(changes, indices)
+        return ()
+    call_in_graph(
+        FunctionCall("host_embedding_update", write, {"table": name}, acts=True), [changes, indices], [indices]
+    )
+    return ()

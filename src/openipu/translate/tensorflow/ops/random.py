@@ -7,6 +7,7 @@ import math
 import torch
 
 from openipu.capture import on_host
+from openipu.translate.kit.seeded import LIMIT, draw_seed, make_bits
 from openipu.translate.rules import Results, rule
 from openipu.translate.site import Site
 
@@ -74,3 +75,17 @@ def make_key(site: Site) -> Results:
 def make_algorithm(site: Site) -> Tensor:
     with on_host():
         return torch.ones((), dtype=torch.int32)
+
+
+@rule("IpuSeed", folds=False)
+def draw(site: Site) -> Tensor:
+    return draw_seed()
+
+
+@rule("IpuDropoutWithSeed", folds=False)
+def dropout_with_seed(site: Site) -> Tensor:
+    """Elements are dropped, or kept and multiplied by the scale: the same ones for the same seed."""
+    x, rate = site.input(0), float(site.get("rate"))
+    noise = [int(size) for size in site.get("noise_shape") or x.shape]
+    kept = make_bits(site.input(1), noise) >= min(round(rate * LIMIT), LIMIT - 1)
+    return torch.where(kept, x * float(site.get("scale")), torch.zeros((), dtype=x.dtype))

@@ -1,0 +1,1 @@
+"""`ipu_tensorflow_addons`: layers and optimizers that the original has beside TensorFlow, on Keras 3."""

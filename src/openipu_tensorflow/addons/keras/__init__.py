@@ -1,0 +1,1 @@
+"""`ipu_tensorflow_addons.keras`"""

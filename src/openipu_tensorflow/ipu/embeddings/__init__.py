@@ -1,0 +1,1 @@
+"""Tables that are too large for an IPU."""

@@ -1,0 +1,52 @@
+"""`ipu.horovod`: what `ipu.distributed` was called when it spoke Horovod's language."""
+
+from openipu_tensorflow.ipu.distributed.basics import (
+    Adasum,
+    Average,
+    Sum,
+    allgather,
+    allreduce,
+    broadcast,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    init,
+    is_homogeneous,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    shutdown,
+    size,
+)
+from openipu_tensorflow.ipu.horovod import ipu_horovod_strategy, popdist_strategy
+from openipu_tensorflow.ipu.horovod.ipu_horovod_strategy import IPUHorovodStrategy
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "IPUHorovodStrategy",
+    "Sum",
+    "allgather",
+    "allreduce",
+    "broadcast",
+    "ddl_built",
+    "gloo_built",
+    "gloo_enabled",
+    "init",
+    "ipu_horovod_strategy",
+    "is_homogeneous",
+    "local_rank",
+    "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
+    "popdist_strategy",
+    "rank",
+    "shutdown",
+    "size",
+]

@@ -39,7 +39,7 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
 
-.PHONY: demo-keras
+.PHONY: demo-keras bench-keras conformance-keras
 demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
 	$(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
 
@@ -119,6 +119,12 @@ conformance-tensorflow-programs: $(TF_READY) ## run TensorFlow's public programs
 
 bench-paddle: $(PADDLE_READY) ## training and inference against Paddle's own CPU executor and predictor
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m bench.paddle_speed
+
+bench-keras: $(TF_READY) ## training, first steps and infeed against stock Keras on TensorFlow
+	$(TF)/bin/python -m bench.keras_speed
+
+conformance-keras: $(TF_READY) ## numbers of Keras models against stock Keras, in float32 and in doubles
+	$(TF)/bin/python tests/conformance/run_keras_numerics.py
 
 conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTorch; OPENIPU_OPTIMUM_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_optimum.py --page

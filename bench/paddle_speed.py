@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.ratios import Spread, compare, find_geometric_mean, summarize
+from bench.ratios import compare, find_geometric_mean, show, summarize
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "paddle"))
 
@@ -154,14 +154,6 @@ def run_first(name: str, on_ipu: bool, folder: Path) -> None:
     step = make_inference(folder, 1, on_ipu) if name == RESNET else make_training(name, on_ipu)
     step()
     print("first result", flush=True)
-
-
-def show(found: Spread | None, scale: float = 1.0, form: str = ".2f") -> str:
-    """A median with its quartiles."""
-    if found is None:
-        return "-"
-    middle, low, high = (f"{value * scale:{form}}" for value in (found.median, found.lower, found.upper))
-    return f"{middle} ({low} to {high})"
 
 
 def main() -> None:

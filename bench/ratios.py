@@ -33,6 +33,14 @@ def summarize(values: Iterable[float | None]) -> Spread | None:
     return Spread(median, lower, upper, len(present))
 
 
+def show(found: Spread | None, scale: float = 1.0, form: str = ".2f") -> str:
+    """A median with its quartiles, as text."""
+    if found is None:
+        return "-"
+    middle, low, high = (f"{value * scale:{form}}" for value in (found.median, found.lower, found.upper))
+    return f"{middle} ({low} to {high})"
+
+
 def compare(numerators: Sequence[float | None], denominators: Sequence[float | None]) -> Spread | None:
     """The spread of the ratios of those rounds in which both took part."""
     return summarize(

@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 import tensorflow as tf
+from openipu_tensorflow.keras.data import chunks
 from openipu_tensorflow.keras.data.epochs import Feeding, IpuEpochIterator
 from openipu_tensorflow.keras.data.rules import plan_epoch
 
@@ -85,7 +86,7 @@ def test_an_execution_has_the_batches_of_all_its_steps_and_replicas_in_order():
     found = iterate(Feeding(replicas=2), x=x, batch_size=1, steps_per_execution=3)
     executions = list(found)
     assert [(first, last) for first, last, _ in executions] == [(0, 2), (3, 5)]
-    taken = [data.take()[0].numpy() for _, _, data in executions]
+    taken = [data.open().take(0, 6)[0].numpy() for _, _, data in executions]
     assert taken[0].dtype == numpy.float32  # an IPU has no double
     numpy.testing.assert_array_equal(numpy.concatenate(taken).reshape(12, 2), x)
 
@@ -93,6 +94,40 @@ def test_an_execution_has_the_batches_of_all_its_steps_and_replicas_in_order():
 def test_steps_of_an_epoch_go_on_where_the_last_one_ended():
     data = tf.data.Dataset.range(100).batch(1, drop_remainder=True)
     found = iterate(x=data, steps_per_epoch=4, steps_per_execution=2)
-    first = [item.take()[0].numpy().ravel().tolist() for _, _, item in found]
-    second = [item.take()[0].numpy().ravel().tolist() for _, _, item in found]
+    first = [item.open().take(0, 2)[0].numpy().ravel().tolist() for _, _, item in found]
+    second = [item.open().take(0, 2)[0].numpy().ravel().tolist() for _, _, item in found]
     assert (first, second) == ([[0, 1], [2, 3]], [[4, 5], [6, 7]])
+
+
+def read(source, counts):
+    """What a source gives for runs of so many batches."""
+    found, first = [], 0
+    for count in counts:
+        found.append(source.take(first, count)[0].numpy().copy())
+        first += count
+    return found
+
+
+@pytest.mark.parametrize("most", [1, 3 * 8, 1 << 20], ids=["one by one", "in threes", "all at once"])
+def test_batches_of_an_execution_come_in_order_however_they_are_cut(most, monkeypatch):
+    monkeypatch.setattr(chunks, "_CHUNK_BYTES", most)
+    data = tf.data.Dataset.range(48).map(lambda number: tf.cast(number, tf.float32)).batch(2, drop_remainder=True)
+    executions = [data.open() for _, _, data in iterate(x=data, steps_per_execution=12)]
+    sizes = [1, 4, 7]  # within a chunk, over its end, over several
+    found = [numpy.concatenate(read(source, sizes)) for source in executions]
+    numpy.testing.assert_array_equal(numpy.concatenate(found), numpy.arange(48))
+
+
+def test_an_execution_of_many_steps_does_not_hold_all_its_data():
+    images = tf.data.Dataset.from_tensors(tf.zeros((4, 64, 64, 3))).repeat(1000)  # 196,608 B each, 197 MB in all
+    iterator = iterate(x=images, steps_per_execution=1000)
+    (_, _, execution), *_ = iterator
+    held = execution.open().take(0, 1)[0].untyped_storage().nbytes()
+    assert held == 20 * 196_608  # the largest divisor of 1,000 that 4 MiB hold: 4,194,304 // 196,608 = 21
+
+
+def test_memory_of_a_batch_is_tensorflows_own():
+    """No copy on the way to the engine: a batch that fills a chunk by itself is lent."""
+    batch = tf.ones((1 << 20, 2))
+    (_, _, execution), *_ = iterate(x=tf.data.Dataset.from_tensors(batch))
+    assert execution.chunk == 1

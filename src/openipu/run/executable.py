@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from openipu.errors import InputError, OptionError
-from openipu.graph import InputKind, OutputKind, Program, RunOptions, Tier, meets_replicas
+from openipu.graph import OWNERLESS, InputKind, OutputKind, Program, RunOptions, Tier, meets_replicas
 from openipu.graph.collection import pause_collection
 from openipu.run.engines.engine import Engine
 from openipu.run.engines.micro import MicroFunction
@@ -160,14 +160,19 @@ class Executable:
         parts = {lane: self._lanes.split_state(values, lane) for lane in self._lanes.lanes}
         for lane, own in parts.items():
             lane.memory.check_state(own)
+        # Parameters may share one 0-dim tensor; they are parted before some of them change, and functions bound anew.
+        parted = any(
+            slot.parameter != OWNERLESS and not slot.shape and slot.key in values for slot in self.program.state_slots
+        )
         with torch.no_grad():
             for lane, own in parts.items():
                 memory = lane.memory
-                # Parameters may share one 0-dim tensor; they are parted before some of them change.
-                memory.state = {key: value if value.dim() else value.clone() for key, value in memory.state.items()}
+                if parted:
+                    memory.state = {key: held if held.dim() else held.clone() for key, held in memory.state.items()}
                 for key, value in own.items():
                     memory.state[key].copy_(value)
-        self._tiers.rebuild()
+        if parted:
+            self._tiers.rebuild()
         self._has_news = True
 
     def compile(self) -> Tier:

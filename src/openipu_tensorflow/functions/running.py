@@ -14,6 +14,7 @@ import numpy
 
 import tensorflow as tf
 from openipu.graph import Reduction
+from openipu.translate.tensorflow.steps import GRADIENT_MARK
 from openipu_tensorflow.engine import marking_optimizers
 from openipu_tensorflow.functions.feeding import DeviceLoop, FunctionTrace, trace_feeds
 from openipu_tensorflow.functions.looping import LoopedFunction, is_input
@@ -24,6 +25,7 @@ from openipu_tensorflow.ipu.ipu_strategy import IPUStrategyV1, check_types
 from openipu_tensorflow.keras.running.program import StepRunner, part_rounds
 from openipu_tensorflow.keras.running.tracing import TracedStep
 from openipu_tensorflow.keras.running.watching import pause_watching
+from openipu_tensorflow.keras.running.whole_ops import whole_ops
 
 
 @dataclass(eq=False)
@@ -67,7 +69,7 @@ def _trace(strategy: IPUStrategyV1, wrapped: _Wrapped, args: tuple[Any, ...], kw
     if not hasattr(wrapped.function, "get_concrete_function"):
         return wrapped.function
     context = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
-    with trace_feeds(restarts=True) as trace, marking_optimizers(), pause_watching(), context:
+    with trace_feeds(restarts=True) as trace, marking_optimizers(), pause_watching(), whole_ops(training=True), context:
         concrete = wrapped.function.get_concrete_function(*args, **kwargs)
     if trace.taken or trace.handed:
         wrapped.traces.append(trace)
@@ -104,7 +106,7 @@ class FunctionProgram:
             targets=shape.targets,
         )
         how = Arrangement(
-            training=any("_ipu_gradient_of" in op.node_def.attr for op in shape.graph.get_operations()),
+            training=any(GRADIENT_MARK in node.attr for node in shape.graph.as_graph_def().node),
             device_iterations=shape.count,
             replicas=self._replicas,
             replica_reduction=Reduction.SUM,

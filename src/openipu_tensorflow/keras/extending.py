@@ -20,6 +20,7 @@ from openipu_tensorflow.keras.running.running import on_ipu, run_fit_or_evaluate
 from openipu_tensorflow.keras.running.step_functions import make_function
 from openipu_tensorflow.keras.running.tracing import Mode
 from openipu_tensorflow.keras.running.watching import install_watching
+from openipu_tensorflow.keras.saving import install_saving
 from openipu_tensorflow.keras.stages.pipeline_stage import mark_stage
 
 _done: list[bool] = []
@@ -32,6 +33,7 @@ def extend_keras() -> None:
     _done.append(True)
     install_watching()
     install_epochs()
+    install_saving()
     for name, method in METHODS.items():
         setattr(keras.Model, name, method)
     _mark_nodes()

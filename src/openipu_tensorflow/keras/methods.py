@@ -20,7 +20,8 @@ def options_of(model: Any) -> ModelOptions:
     return found
 
 
-def _set(model: Any, options: ModelOptions) -> None:
+def set_options(model: Any, options: ModelOptions) -> None:
+    """New ones: what was compiled is for the old."""
     object.__setattr__(model, _OPTIONS, options)
     forget_programs(model)
 
@@ -45,7 +46,7 @@ def set_gradient_accumulation_options(
 
     `use_v2_gradient_accumulation_optimizer` chooses between two optimizers of the original with the same results.
     """
-    _set(
+    set_options(
         self,
         checks.set_accumulation(
             options_of(self),
@@ -65,7 +66,7 @@ def set_pipelining_options(
     **pipelining_kwargs: Any,
 ) -> None:
     """How the stages of a pipelined model work together."""
-    _set(
+    set_options(
         self,
         checks.set_pipelining(
             options_of(self),
@@ -80,23 +81,23 @@ def set_pipelining_options(
 
 def set_infeed_queue_options(self: Any, **kwargs: Any) -> None:
     """How data reach the device."""
-    _set(self, checks.set_infeed(options_of(self), kwargs))
+    set_options(self, checks.set_infeed(options_of(self), kwargs))
 
 
 def set_outfeed_queue_options(self: Any, **kwargs: Any) -> None:
     """How results come back."""
-    _set(self, checks.set_outfeed(options_of(self), kwargs))
+    set_options(self, checks.set_outfeed(options_of(self), kwargs))
 
 
 def set_replication_options(self: Any, replicated_metric_reduction_method: Any = "NONE") -> None:
     """What is shown of metrics that each replica has for itself."""
     method = ReplicatedMetricReductionMethod.parse(replicated_metric_reduction_method)
-    _set(self, checks.replace_options(options_of(self), metric_reduction=method))
+    set_options(self, checks.replace_options(options_of(self), metric_reduction=method))
 
 
 def set_asynchronous_callbacks(self: Any, asynchronous: bool = False) -> None:
     """Call callbacks for each step, instead of once for each execution."""
-    _set(self, checks.replace_options(options_of(self), asynchronous_callbacks=bool(asynchronous)))
+    set_options(self, checks.replace_options(options_of(self), asynchronous_callbacks=bool(asynchronous)))
 
 
 def get_pipeline_stage_assignment(self: Any) -> list[Any]:

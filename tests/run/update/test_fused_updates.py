@@ -11,9 +11,12 @@ from torch.optim import SGD, Adam, AdamW, RMSprop
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import RunOptions
 from openipu.run import Executable
+from openipu.run.update.contraction import contract_arithmetic
 from openipu.run.update.functions import build_rule_functions
-from openipu.run.update.fused import solve_adam
+from openipu.run.update.fused import find_fused_update, solve_adam
 from openipu.run.update.rules import plan_update
+
+aten = torch.ops.aten
 
 FUSED = {
     "Adam": lambda parameters: Adam(parameters, 1e-2),
@@ -135,3 +138,64 @@ def test_without_bias_correction_the_step_is_endless():
 )
 def test_numbers_that_the_kernel_cannot_use_are_left_to_the_rule(numbers):
     assert solve_adam(*numbers) is None
+
+
+def build_rule(make, states):
+    """A rule written in plain arithmetic, contracted as an update's is: the kernel that was found for it."""
+    graph = torch.fx.Graph()
+    roles = ["parameter", *states, "gradient"]
+    targets = {role: graph.placeholder(role) for role in roles}
+    numbers = [graph.placeholder(name) for name in ("rate", "first", "second", "epsilon")]
+    for node in (*targets.values(), *numbers):
+        node.meta["val"] = torch.empty(())
+    results = dict(zip(roles, make(graph, *targets.values(), *numbers), strict=False))
+    graph.output(tuple(results.values()))
+    for node in graph.nodes:
+        node.meta.setdefault("val", torch.empty(()))
+    contract_arithmetic(graph, set(numbers))
+    new = dict(zip(results, next(iter(graph.find_nodes(op="output"))).args[0], strict=True))
+    return find_fused_update(graph, targets, new)
+
+
+def write_keras_adam(graph, parameter, mean, square, gradient, rate, first, second, epsilon):
+    """m + (g - m) * rest, v + (g ** 2 - v) * rest, p - m * rate / (sqrt(v) + epsilon)."""
+    call = graph.call_function
+    new_mean = call(aten.add.Tensor, (mean, call(aten.mul.Tensor, (call(aten.sub.Tensor, (gradient, mean)), first))))
+    squared = call(aten.pow.Tensor_Scalar, (gradient, 2))
+    new_square = call(
+        aten.add.Tensor, (square, call(aten.mul.Tensor, (call(aten.sub.Tensor, (squared, square)), second)))
+    )
+    below = call(aten.add.Tensor, (call(aten.sqrt.default, (new_square,)), epsilon))
+    step = call(aten.div.Tensor, (call(aten.mul.Tensor, (new_mean, rate)), below))
+    return call(aten.sub.Tensor, (parameter, step)), new_mean, new_square
+
+
+def write_keras_momentum(graph, parameter, velocity, gradient, rate, first, second, epsilon):
+    """v * momentum - g * rate, p + v."""
+    call = graph.call_function
+    new = call(aten.sub.Tensor, (call(aten.mul.Tensor, (velocity, first)), call(aten.mul.Tensor, (gradient, rate))))
+    return call(aten.add.Tensor, (parameter, new)), new
+
+
+def test_adam_as_keras_writes_it_is_one_kernel():
+    found = build_rule(write_keras_adam, ["mean", "square"])
+    torch.manual_seed(0)
+    values = [torch.rand(1000) for _ in range(4)]
+    numbers = [0.01, 0.1, 0.001, 1e-7]
+    parameter, mean, square, gradient = (value.double() for value in values)
+    mean, square = mean + (gradient - mean) * 0.1, square + (gradient**2 - square) * 0.001
+    parameter = parameter - mean * 0.01 / (square.sqrt() + 1e-7)
+    found.make(lambda *rest: pytest.fail("the rule itself was run"))(*values, *numbers)
+    for one, other in zip(values, (parameter, mean, square), strict=False):
+        torch.testing.assert_close(one.double(), other, rtol=1e-6, atol=1e-7)
+
+
+def test_momentum_as_keras_writes_it_is_one_kernel():
+    found = build_rule(write_keras_momentum, ["velocity"])
+    torch.manual_seed(0)
+    values = [torch.rand(1000) for _ in range(3)]
+    parameter, velocity, gradient = (value.double() for value in values)
+    velocity = velocity * 0.9 - gradient * 0.001
+    found.make(lambda *rest: pytest.fail("the rule itself was run"))(*values, 0.001, 0.9, 0.0, 0.0)
+    torch.testing.assert_close(values[1].double(), velocity, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(values[0].double(), parameter + velocity, rtol=1e-6, atol=1e-7)

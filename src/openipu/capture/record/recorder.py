@@ -26,6 +26,7 @@ from openipu.capture.record.pointwise import make_pointwise_result
 from openipu.capture.record.schemas import find_written, list_outputs
 from openipu.capture.record.substitutes import make_ctc_results
 from openipu.capture.record.torch_private import TorchDispatchMode, bypass_function_modes, pause_recording, storage_key
+from openipu.capture.record.turned_results import make_turned_result
 from openipu.errors import InternalError
 from openipu.graph import NOTE, Note
 
@@ -327,6 +328,8 @@ def _run_on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     obvious = make_pointwise_result(func, args, kwargs)
     if obvious is None:
         obvious = make_plain_result(func, args, kwargs)
+    if obvious is None:
+        obvious = make_turned_result(func, args, kwargs)
     if obvious is not None:
         return obvious
     if func in _CTC:

@@ -5,7 +5,7 @@ In: a `Draft`, a private copy of a captured graph. Out: the same draft, smaller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
 import torch
@@ -23,6 +23,13 @@ aten = torch.ops.aten
 
 _LARGEST_FOLDED_BYTES = 64 << 20  # above it, recomputing a constant is kinder than keeping it
 _SAME_VALUE = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default})
+_COSTLY = frozenset(
+    {
+        *(aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default, aten.constant_pad_nd.default),
+        *(aten.convolution.default, aten.mm.default, aten.addmm.default, aten.bmm.default),
+        *(aten._softmax.default, aten._log_softmax.default, aten.native_layer_norm.default),
+    }
+)
 
 
 def remove_no_operations(draft: Draft) -> None:
@@ -90,11 +97,12 @@ def share_views(draft: Draft) -> None:
             seen[key] = node
 
 
-def share_equal_values(draft: Draft) -> None:
-    """Compute each value once. For graphs that a compiler reads: here, a value that lives longer costs memory."""
+def share_equal_values(draft: Draft, targets: Collection[Any] | None = None) -> None:
+    """Compute each value once. For graphs that a compiler reads: here, a value that lives longer costs memory. With
+    `targets`, of these operators alone."""
     seen: dict[Hashable, fx.Node] = {}
     for node in list(draft.graph.nodes):
-        if not is_pure(node):
+        if not is_pure(node) or (targets is not None and node.target not in targets):
             continue
         key = (node.target, _freeze(node.args), _freeze(node.kwargs))
         if key in seen:
@@ -102,6 +110,11 @@ def share_equal_values(draft: Draft) -> None:
             draft.graph.erase_node(node)
         else:
             seen[key] = node
+
+
+def share_costly_values(draft: Draft) -> None:
+    """Compute once what takes long: graphs with gradients of their own compute some of forward again."""
+    share_equal_values(draft, _COSTLY)
 
 
 def _freeze(value: Any) -> Hashable:
@@ -167,6 +180,7 @@ PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("skip exact roundings", skip_exact_roundings),
     ("fold constants", fold_constants),
     ("share views", share_views),
+    ("share costly values", share_costly_values),
     ("remove dead code", remove_dead_code),
 )
 

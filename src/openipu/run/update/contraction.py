@@ -21,7 +21,7 @@ _Rewrite = tuple[Any, tuple[Any, ...], dict[str, Any]]
 def contract_arithmetic(graph: fx.Graph, numbers: Collection[fx.Node]) -> None:
     """Contract sums with products. `numbers` are placeholders that hold Python numbers when the graph runs."""
     for node in list(graph.nodes):
-        for rule in (_contract_lerp, _contract_sum):
+        for rule in (_contract_lerp, _contract_sum, _contract_quotient):
             found = rule(node, numbers)
             if found is not None:
                 _replace(graph, node, found)
@@ -59,6 +59,18 @@ def _contract_sum(node: fx.Node, numbers: Collection[fx.Node]) -> _Rewrite | Non
             if _is_inner(inner, target) and all(_is_tensor(value, numbers) for value in inner.args):
                 return combined, (left, *inner.args), {"value": _Negated(number) if negative else number}
         return node.target, (left, inner), {"alpha": number}
+    return None
+
+
+def _contract_quotient(node: fx.Node, numbers: Collection[fx.Node]) -> _Rewrite | None:
+    """a ± b * number / c."""
+    for left, quotient in _split_sum(node) + _split_difference(node):
+        factors = _split_scaled(quotient.args[0], numbers) if _is_inner(quotient, aten.div.Tensor) else None
+        if factors is None or not all(_is_tensor(value, numbers) for value in (left, quotient.args[1])):
+            continue
+        inner, number = factors
+        value = _Negated(number) if node.target is aten.sub.Tensor else number
+        return aten.addcdiv.default, (left, inner, quotient.args[1]), {"value": value}
     return None
 
 

@@ -31,7 +31,7 @@ class _Adam:
     first: fx.Node
     second: fx.Node
     first_rest: Any  # 1 - beta1
-    second_keep: Any  # beta2
+    second_keep: Any  # beta2; None for what second_rest leaves of 1
     second_rest: Any  # 1 - beta2
     root: Any  # sqrt(1 - beta2 ** step)
     epsilon: Any
@@ -53,6 +53,7 @@ class _Momentum:
     factor: Any
     penalty: Any
     nesterov: bool
+    scaled: bool = False  # the velocity holds the learning rate, with its sign: Keras has it so
 
 
 Update = Callable[..., None]
@@ -105,15 +106,14 @@ class _Reader:
             return None
         quotient = _take(sum_[0], aten.div.Tensor, 2) or (sum_[0], 1.0)
         root = _take(quotient[0], aten.sqrt.default, 1)
-        square = None if root is None else _take(root[0], aten.addcmul.default, 3, ("value",))
-        scaled = None if square is None else _take(square[0], aten.mul.Tensor, 2)
+        square = None if root is None else _read_square(root[0], average[1])
         kept = _take(base, aten.mul.Tensor, 2) or (base, 1.0)
-        if root is None or square is None or scaled is None or kept[0] is not self._parameter:
+        if root is None or square is None or kept[0] is not self._parameter:
             return None
         gradient = average[1]
         terms = self._read_gradient(gradient)
-        known = self._states.get(first) is average[0] and self._states.get(root[0]) is scaled[0]
-        if terms is None or not known or square[1] is not gradient or square[2] is not gradient:
+        known = self._states.get(first) is average[0] and self._states.get(root[0]) is square[0]
+        if terms is None or not known:
             return None
         assert self._parameter is not None
         assert self._gradient is not None
@@ -121,10 +121,10 @@ class _Reader:
             parameter=self._parameter,
             gradient=self._gradient,
             first=average[0],
-            second=scaled[0],
+            second=square[0],
             first_rest=average[2],
-            second_keep=scaled[1],
-            second_rest=square[3],
+            second_keep=square[1],
+            second_rest=square[2],
             root=quotient[1],
             epsilon=sum_[1],
             step_size=step_size[0],
@@ -134,6 +134,23 @@ class _Reader:
         )
 
     def read_momentum(self) -> _Momentum | None:
+        return self._read_scaled_momentum() or self._read_plain_momentum()
+
+    def _read_scaled_momentum(self) -> _Momentum | None:
+        """velocity * momentum - gradient * rate, which is added to the parameter."""
+        new = _take(self._new, aten.add.Tensor, 2)
+        if new is None or len(self._states) != 1 or self._gradient is None:
+            return None
+        ((velocity, old),) = self._states.items()
+        difference = _take(velocity, aten.sub.Tensor, 2, ("alpha",))
+        kept = None if difference is None else _take(difference[0], aten.mul.Tensor, 2)
+        if difference is None or kept is None or kept[0] is not old or difference[1] is not self._gradient:
+            return None
+        if self._parameter is None or set(new) != {self._parameter, velocity}:
+            return None
+        return _Momentum(self._parameter, self._gradient, old, kept[1], difference[2], 1.0, 0.0, False, True)
+
+    def _read_plain_momentum(self) -> _Momentum | None:
         new = _take(self._new, aten.sub.Tensor, 2, ("alpha",))
         if new is None or new[0] is not self._parameter or len(self._states) != 1:
             return None
@@ -158,6 +175,19 @@ class _Reader:
         return (scaled[1], sum_[2]) if known and self._gradient is not None else None
 
 
+def _read_square(node: Any, gradient: Any) -> tuple[Any, Any, Any] | None:
+    """What the mean of squared gradients was, and the shares of the old one and of the new square."""
+    sum_ = _take(node, aten.addcmul.default, 3, ("value",))
+    scaled = None if sum_ is None else _take(sum_[0], aten.mul.Tensor, 2)
+    if sum_ is not None and scaled is not None and sum_[1] is gradient and sum_[2] is gradient:
+        return scaled[0], scaled[1], sum_[3]
+    mean = _take(node, aten.lerp.Scalar, 3)
+    power = None if mean is None else _take(mean[1], aten.pow.Tensor_Scalar, 2)
+    if mean is None or power is None or power[0] is not gradient or power[1] != 2:
+        return None
+    return mean[0], None, mean[2]
+
+
 def _take(node: Any, target: Any, count: int, keywords: Collection[str] = ()) -> tuple[Any, ...] | None:
     """The arguments of a node that is this operator, with so many arguments and exactly these keywords."""
     if not isinstance(node, fx.Node) or node.target is not target or len(node.args) != count:
@@ -171,7 +201,7 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
         _Number(value, places)
         for value in (
             rule.first_rest,
-            rule.second_keep,
+            rule.second_rest if rule.second_keep is None else rule.second_keep,
             rule.second_rest,
             rule.root,
             rule.epsilon,
@@ -191,7 +221,7 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
         first_rest, keep, rest, root, epsilon, step_size, factor, penalty, kept = (
             number.read(values) for number in numbers
         )
-        found = solve_adam(first_rest, keep, rest, root, step_size)
+        found = solve_adam(first_rest, 1 - rest if rule.second_keep is None else keep, rest, root, step_size)
         if found is None or (decoupled and penalty) or (found.learning_rate == 0 and kept != 1):
             return None
         return factor, {
@@ -260,8 +290,8 @@ def _make_momentum(rule: _Momentum, places: Mapping[fx.Node, int], plain: Update
             [velocity],
             weight_decay=penalty,
             momentum=momentum,
-            lr=learning_rate,
-            dampening=0.0,
+            lr=-1.0 if rule.scaled else learning_rate,
+            dampening=1 + learning_rate if rule.scaled else 0.0,
             nesterov=rule.nesterov,
             maximize=False,
             is_first_step=False,

@@ -16,6 +16,7 @@ from openipu.translate.tensorflow.ops import (
     products,
     quarter,
     random,
+    recurrent,
     reductions,
     shapes,
     training,
@@ -23,7 +24,7 @@ from openipu.translate.tensorflow.ops import (
 
 FAMILIES = (
     *(collectives, control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, quarter),
-    *(random, reductions, shapes, training),
+    *(random, recurrent, reductions, shapes, training),
 )
 RULES = tuple(collect(*FAMILIES))
 TABLE = Table(RULES)

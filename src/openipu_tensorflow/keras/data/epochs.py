@@ -1,7 +1,7 @@
 """Iterates over the executions of an epoch.
 
-In: what `fit`, `evaluate` or `predict` got. Out: for each execution its first and last step and an iterator whose next
-element are the batches of all its steps and replicas, stacked.
+In: what `fit`, `evaluate` or `predict` got. Out: for each execution its first and last step, and a source of the
+batches of all its steps and replicas.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from keras.src.trainers import data_adapters
 from keras.src.trainers.epoch_iterator import EpochIterator
 
 import tensorflow as tf
+from openipu_tensorflow.keras.data.chunks import ChunkSource, cut
 from openipu_tensorflow.keras.data.rules import (
     Schedule,
     check_partial_batch,
@@ -27,8 +28,6 @@ from openipu_tensorflow.keras.data.rules import (
     plan_epoch,
     refuse_generator,
 )
-
-_LARGE_BYTES = 64 << 20  # of one execution: above, the host makes one ahead and not more
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +92,8 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
             adapter.num_batches or count_batches(dataset), self.steps_per_epoch, self.steps_per_execution, replicas
         )
         self.steps_per_execution = self.schedule.steps_per_execution
-        ahead = 1 if self._count_bytes() > _LARGE_BYTES else how.prefetch
-        self._stacked = dataset.batch(self.schedule.elements, drop_remainder=True).prefetch(ahead)
+        self._chunks = cut(dataset, self.schedule.elements, how.prefetch)
         self._iterator: Any = None
-
-    def _count_bytes(self) -> int:
-        flat = tf.nest.flatten(self.element_spec)
-        return int(self.schedule.elements * sum(spec.shape.num_elements() * spec.dtype.size for spec in flat))
 
     @property
     def num_batches(self) -> int:
@@ -112,10 +106,10 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
     def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
         self.data_adapter.on_epoch_begin()
         if self._iterator is None or self.steps_per_epoch is None:
-            self._iterator = make_iterator(self._stacked)
+            self._iterator = make_iterator(self._chunks.dataset)
         size = self.schedule.steps_per_execution
         for step in range(0, self.schedule.steps, size):
-            yield step, step + size - 1, Stacked(self._iterator, self.schedule, self.element_spec)
+            yield step, step + size - 1, Execution(self._iterator, self._chunks.size, self.schedule, self.element_spec)
         self.data_adapter.on_epoch_end()
 
     def __next__(self) -> Any:
@@ -132,16 +126,17 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
+class Execution:
     """The data of one execution."""
 
     iterator: Any
+    chunk: int  # batches in one element of the iterator
     schedule: Schedule
     element_spec: Any
 
-    def take(self) -> list[Any]:
-        """Flat tensors [steps x replicas, batch, ...]."""
-        return list(tf.nest.flatten(next(self.iterator)))
+    def open(self) -> ChunkSource:
+        """Its batches, flat."""
+        return ChunkSource(self.iterator, self.chunk)
 
 
 def make_iterator(dataset: Any) -> Any:
@@ -151,11 +146,11 @@ def make_iterator(dataset: Any) -> Any:
     return OwnedIterator(dataset)
 
 
-def stack_batch(batch: Any) -> Stacked:
+def execute_batch(batch: Any) -> Execution:
     """One batch as an execution of one step: `train_on_batch`."""
     element = tf.nest.map_structure(tf.convert_to_tensor, tuple(part for part in batch if part is not None))
     dataset = narrow(tf.data.Dataset.from_tensors(element))
-    return Stacked(make_iterator(dataset.batch(1)), Schedule(1, 1, 1), dataset.element_spec)
+    return Execution(make_iterator(dataset), 1, Schedule(1, 1, 1), dataset.element_spec)
 
 
 def _fix_batch(dataset: Any, batch_size: int) -> Any:

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy
 import torch
-from torch.utils.dlpack import from_dlpack
 
 import tensorflow as tf
 from openipu.graph import Program
-from openipu_tensorflow.engine import Step, compile_step
+from openipu_tensorflow.engine import Source, Step, compile_step
 from openipu_tensorflow.engine.describing import name_variables
 from openipu_tensorflow.graphs.formats import to_numpy, to_torch
 from openipu_tensorflow.ipu.configuration.devices import IpuDevice
@@ -26,6 +25,7 @@ from openipu_tensorflow.ipu.configuration.run_options import (
     find_cache,
     find_profile,
 )
+from openipu_tensorflow.keras.data.chunks import lend
 from openipu_tensorflow.keras.running.memory import ProgramMemory
 from openipu_tensorflow.keras.running.tracing import TracedStep
 from openipu_tensorflow.keras.running.watching import find_owner
@@ -61,8 +61,8 @@ class StepRunner:
         written = [place for place, name in enumerate(self._names) if self.step.variables[name].written]
         self._memory = ProgramMemory(self, held, written)
 
-    def run(self, data: Sequence[Any]) -> Any:
-        """`data`: for each input one tensor [steps x replicas, batch, ...]. Out: results, each with all steps."""
+    def run(self, data: Source) -> Any:
+        """`data`: the batches of all steps and replicas. Out: results, each with all steps."""
         traced, options = self._traced, self.step.plan.options
         found = self.run_flat(data)
         handed = sum(len(entry.tensors) for entry in traced.handed)
@@ -73,12 +73,16 @@ class StepRunner:
             entry.queue.put_eagerly(entry.structure, values, options.replicas)
         return tf.nest.pack_sequence_as(traced.structure, found[: len(found) - handed])
 
-    def run_flat(self, data: Sequence[Any], carried: Sequence[Any] = ()) -> list[Any]:
-        """The same, with first values of what is carried in, and their last ones behind the results."""
+    def run_flat(self, data: Sequence[Any] | Source, carried: Sequence[Any] = ()) -> list[Any]:
+        """The same, with first values of what is carried in, and their last ones behind the results. `data` may also be
+        one tensor [steps x replicas, batch, ...] for each input."""
+        if isinstance(data, Sequence):
+            data = [_join_steps(lend(tensor)) for tensor in data]
         self._memory.begin()
-        results = self.step.run([_lend(tensor) for tensor in data], carried)
-        self._memory.end()
-        return results
+        try:
+            return self.step.run(data, carried)
+        finally:  # data that end too early end the run, and what it has done by then counts
+            self._memory.end()
 
     def release(self) -> None:
         """Copy everything back; the program is not used any more."""
@@ -124,7 +128,6 @@ def part_rounds(value: Any, total: int, replicas: int) -> numpy.ndarray[Any, Any
     return found.reshape(total // replicas, *((replicas,) if replicas > 1 else ()), *found.shape[1:])
 
 
-def _lend(tensor: Any) -> torch.Tensor:
-    """The same memory: a run does not write to its data. Steps lie behind one another in it."""
-    found = from_dlpack(tensor) if tensor.dtype not in (tf.uint16, tf.uint32, tf.uint64) else to_torch(tensor)
-    return found.reshape(-1, *found.shape[2:])
+def _join_steps(tensor: torch.Tensor) -> torch.Tensor:
+    """Steps behind one another."""
+    return tensor.reshape(-1, *tensor.shape[2:])

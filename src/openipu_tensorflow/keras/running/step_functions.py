@@ -12,7 +12,7 @@ import numpy
 
 import tensorflow as tf
 from openipu_tensorflow.ipu.configuration.devices import count_configurations, find_device
-from openipu_tensorflow.keras.data.epochs import Stacked, stack_batch
+from openipu_tensorflow.keras.data.epochs import Execution, execute_batch
 from openipu_tensorflow.keras.data.rules import Schedule
 from openipu_tensorflow.keras.methods import options_of
 from openipu_tensorflow.keras.reductions import ReplicatedMetricReductionMethod
@@ -31,17 +31,17 @@ class StepFunction:
         self._runners: dict[Any, StepRunner] = {}
 
     def __call__(self, data: Any) -> Any:
-        execution = data if isinstance(data, Stacked) else stack_batch(next(iter(data)))
+        execution = data if isinstance(data, Execution) else execute_batch(next(iter(data)))
         values = self.run(execution)
         if self._mode is Mode.PREDICT:  # Keras' own predict_on_batch expects tensors
             return values if execution is data else tf.nest.map_structure(tf.convert_to_tensor, values)
         report_steps(self._model, self._mode, values, execution.schedule.steps_per_execution)
         return tf.nest.map_structure(lambda value: value[-1], values)
 
-    def run(self, execution: Stacked) -> Any:
+    def run(self, execution: Execution) -> Any:
         """Results [steps, ...]: of metrics as the options say of replicas, of predictions [samples, ...]."""
         runner, schedule = self._find(execution), execution.schedule
-        found = runner.run(execution.take())
+        found = runner.run(execution.open())
         total = schedule.elements
         if self._mode is Mode.PREDICT:
             return tf.nest.map_structure(lambda value: _join(value, total), found)
@@ -54,7 +54,7 @@ class StepFunction:
             runner.release()
         self._runners.clear()
 
-    def _find(self, execution: Stacked) -> StepRunner:
+    def _find(self, execution: Execution) -> StepRunner:
         schedule = execution.schedule
         spec = tuple((part.shape.as_list(), part.dtype.name) for part in tf.nest.flatten(execution.element_spec))
         key = (repr(spec), schedule.steps_per_execution, schedule.replicas, count_configurations())
@@ -62,7 +62,7 @@ class StepFunction:
             self._runners[key] = self._compile(execution)
         return self._runners[key]
 
-    def _compile(self, execution: Stacked) -> StepRunner:
+    def _compile(self, execution: Execution) -> StepRunner:
         model, mode, schedule = self._model, self._mode, execution.schedule
         check_model(model, mode)
         options = options_of(model)

@@ -18,6 +18,7 @@ import tensorflow as tf
 from openipu_tensorflow.engine import marking_optimizers
 from openipu_tensorflow.functions.feeding import Handed, trace_feeds
 from openipu_tensorflow.keras.running.watching import pause_watching
+from openipu_tensorflow.keras.running.whole_ops import whole_ops
 from openipu_tensorflow.keras.stages.assigning import find_assignments, flatten, is_network
 from openipu_tensorflow.keras.stages.placing import find_last_stage, follow_assignments, spread_stages
 
@@ -62,7 +63,7 @@ def trace_step(model: Any, mode: Mode, element: Any, devices: Sequence[int] | No
     strategy = model.distribute_strategy
     name = f"{model.name}_{mode.value}"
     context = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
-    with trace_feeds() as feeds, pause_watching(), marking_optimizers(), context:
+    with trace_feeds() as feeds, pause_watching(), marking_optimizers(), whole_ops(mode is Mode.FIT), context:
         graph = func_graph.func_graph_from_py_func(name, run, (element,), {})
     if any(entry.graph is not graph for entry in feeds.handed):
         raise NotImplementedError(

@@ -126,7 +126,7 @@ def assign(model: Any, given: Any) -> None:
                 f"({said.layer.name} != {entry.layer.name})."
             )
     check(model, given)
-    object.__setattr__(model, _KEPT, given)
+    keep(model, given)
 
 
 def reset(model: Any) -> None:
@@ -201,13 +201,24 @@ def _check_order(model: Any, assignments: Sequence[Any]) -> None:
                 )
 
 
-def find_assignments(model: Any) -> list[Any] | None:
-    """The checked assignments of a pipelined model; None for one that is not pipelined."""
+def has_assignments(model: Any) -> bool:
+    """Was a stage said of any of its layers?"""
     if getattr(model, _KEPT, None) is None:
         if not is_network(model) or (isinstance(model, keras.Sequential) and not model.layers):
-            return None
-        if all(entry.pipeline_stage is None for entry in flatten(describe(model))):
-            return None
+            return False
+        return any(entry.pipeline_stage is not None for entry in flatten(describe(model)))
+    return True
+
+
+def keep(model: Any, assignments: list[Any]) -> None:
+    """Take them as they are: they are checked when the model runs."""
+    object.__setattr__(model, _KEPT, assignments)
+
+
+def find_assignments(model: Any) -> list[Any] | None:
+    """The checked assignments of a pipelined model; None for one that is not pipelined."""
+    if not has_assignments(model):
+        return None
     found = describe(model)
     check(model, found)
     return found

@@ -100,8 +100,8 @@ def _plan(model: Any, assignments: Sequence[Any], plans: dict[int, list[Any]]) -
 
 def find_last_stage(graph: Any) -> int:
     """The highest stage of any op; 0 where there are none."""
-    found = (op.get_attr(STAGE) for op in graph.get_operations() if STAGE in op.node_def.attr)
-    return max(found, default=0)
+    found = (node.attr[STAGE].i for node in graph.as_graph_def().node if STAGE in node.attr)
+    return int(max(found, default=0))
 
 
 def spread_stages(graph: Any, last: int, devices: Sequence[int] | None = None) -> None:

@@ -55,7 +55,7 @@ def _pad(x: Tensor, windows: Windows) -> tuple[Tensor, list[int]]:
     return F.pad(x, windows.pad_sizes()), [0] * windows.rank
 
 
-def _convolve(site: Site, x: Tensor, weight: Tensor) -> Tensor:
+def _convolve(site: Site, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     last, depthwise = has_channels_last(site), _is_depthwise(site)
     x = channels_first(x, last)
     windows = read_windows(site, list(x.shape[2:]), list(weight.shape[:-2]), last)
@@ -64,7 +64,7 @@ def _convolve(site: Site, x: Tensor, weight: Tensor) -> Tensor:
     result = torch.convolution(
         x,
         _filter_first(weight, depthwise),
-        None,
+        bias,
         list(windows.strides),
         padding,
         list(windows.dilations),
@@ -77,7 +77,8 @@ def _convolve(site: Site, x: Tensor, weight: Tensor) -> Tensor:
 
 @rule("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 def convolve(site: Site) -> Tensor:
-    return _convolve(site, site.input(0), site.input(1))
+    """With a bias where one is added to the result (`fusing.py`)."""
+    return _convolve(site, site.input(0), site.input(1), site.optional(2))
 
 
 @rule("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput", static=(0,))

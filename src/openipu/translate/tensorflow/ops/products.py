@@ -15,7 +15,9 @@ def multiply(site: Site) -> Tensor:
     a, b = site.input(0), site.input(1)
     flip_a = site.get("transpose_a", False) or site.get("adj_x", False)
     flip_b = site.get("transpose_b", False) or site.get("adj_y", False)
-    return torch.matmul(a.transpose(-1, -2) if flip_a else a, b.transpose(-1, -2) if flip_b else b)
+    a, b = a.transpose(-1, -2) if flip_a else a, b.transpose(-1, -2) if flip_b else b
+    bias = site.optional(2)  # where one is added to the result (`fusing.py`)
+    return torch.matmul(a, b) if bias is None else torch.addmm(bias, a, b)
 
 
 @rule("Einsum")

@@ -1,0 +1,216 @@
+"""Stock Keras on TensorFlow against the same models on openipu: `make bench-keras`, some minutes.
+
+In: `fit` of a CNN, an LSTM classifier, a small transformer and ResNet-50. Out: a table of milliseconds a step with
+quartiles, and the ratio; both sides in turns in one process, with the same threads and the same steps for an execution.
+Then the seconds from the start of a process to the end of its first step, each in a process of its own that finds
+nothing compiled; and the data of an epoch as `fit` reads them, against `tf.data` alone. It needs the environment with
+TensorFlow.
+
+    python -m bench.keras_speed [--rounds 10] [--firsts 3] [--only CNN] [--threads 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.keras_models import CASES, Case
+from bench.ratios import compare, find_geometric_mean, show, summarize
+
+ROUND_SECONDS = 0.5  # of each side
+READY = "the first step is done"
+
+
+def set_threads(threads: int) -> None:
+    """The same number for both sides. To be called before either has computed anything."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+
+
+def find_scope(on_ipu: bool) -> Any:
+    """Where a model is made: in that of one IPU, or in none."""
+    import tensorflow as tf
+
+    if not on_ipu:
+        return tf.distribute.get_strategy().scope()
+    from tensorflow.python import ipu
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    return ipu.ipu_strategy.IPUStrategy().scope()
+
+
+def make_side(case: Case, on_ipu: bool) -> Callable[[int], float]:
+    """A function that trains for so many executions, and says the loss."""
+    with find_scope(on_ipu):
+        model = case.compile()
+
+    def run(executions: int) -> float:
+        x, y = case.draw(case.batch * case.steps)
+        parts = [np.concatenate([part] * executions) for part in (x, y)]
+        started = time.perf_counter()
+        history = model.fit(*parts, batch_size=case.batch, shuffle=False, verbose=0)
+        run.seconds = time.perf_counter() - started  # type: ignore[attr-defined]
+        return float(history.history["loss"][0])
+
+    return run
+
+
+def take_turns(case: Case, rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds a step of both in each round, after each has run long enough to be as quick as it gets."""
+    from bench.work.process_figures import wait_until_idle
+
+    sides = make_side(case, True), make_side(case, False)
+    first = [side(1) for side in sides]
+    np.testing.assert_allclose(*first, rtol=0.1)  # dropouts differ
+    for side in sides:
+        side(1)
+    wait_until_idle(60, alone=True)
+    executions = []
+    for side in sides:
+        side(1)
+        executions.append(max(1, round(ROUND_SECONDS / side.seconds)))  # type: ignore[attr-defined]
+    count = min(executions)
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for times, side in zip(found, sides, strict=True):
+            side(count)
+            times.append(side.seconds / (count * case.steps))  # type: ignore[attr-defined]
+    return found
+
+
+def measure_first(name: str, on_ipu: bool, threads: int) -> float:
+    """Seconds from the start of a process to the end of its first step: imports, building, compiling, one step."""
+    command = [sys.executable, "-W", "ignore", "-m", "bench.keras_speed", "--first", name, str(int(on_ipu))]
+    with tempfile.TemporaryDirectory(prefix="keras-speed-") as cache:
+        environment = {**os.environ, "OPENIPU_CACHE_DIR": cache, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        started = time.perf_counter()
+        with subprocess.Popen(
+            [*command, "--threads", str(threads)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            if not any(READY in line for line in process.stdout):
+                raise SystemExit(f"{' '.join(command)} has no result.")
+            seconds = time.perf_counter() - started
+            process.kill()
+    return seconds
+
+
+def run_first(name: str, on_ipu: bool) -> None:
+    case = CASES[name]
+    with find_scope(on_ipu):
+        model = case.compile(steps_per_execution=1)
+    x, y = case.draw(case.batch)
+    model.fit(x, y, batch_size=case.batch, verbose=0)
+    print(READY, flush=True)
+
+
+def make_dataset(images: int, batch: int) -> Any:
+    """Images of CIFAR-10's size, shuffled, flipped and scaled by the host."""
+    import tensorflow as tf
+
+    generator = np.random.default_rng(0)
+    x = generator.integers(0, 256, (images, 32, 32, 3)).astype("uint8")
+    y = generator.integers(0, 10, images)
+
+    def prepare(image: Any, label: Any) -> Any:
+        return tf.image.random_flip_left_right(tf.cast(image, tf.float32) / 255), label
+
+    shuffled = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1000, seed=1)
+    return shuffled.map(prepare, num_parallel_calls=2).batch(batch, drop_remainder=True)
+
+
+def measure_infeed(rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds a batch: as `fit` on an IPU takes them, and as `for batch in dataset` does."""
+    from openipu_tensorflow.keras.data.epochs import Feeding, IpuEpochIterator
+
+    batch, steps, images = 50, 20, 10000
+    dataset = make_dataset(images, batch)
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        iterator = IpuEpochIterator(Feeding(), x=dataset, steps_per_execution=steps)
+        started = time.perf_counter()
+        taken = 0
+        for _, _, execution in iterator:
+            source = execution.open()
+            for number in range(steps):
+                image, _ = source.take(number, 1)
+                taken += len(image)
+        found[0].append((time.perf_counter() - started) / (images // batch))
+        assert taken == images
+        plain = dataset.prefetch(2)
+        started = time.perf_counter()
+        for image, _ in plain:
+            taken -= len(image)
+        found[1].append((time.perf_counter() - started) / (images // batch))
+        assert taken == 0
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--firsts", type=int, default=3, help="processes of each side for the first step")
+    parser.add_argument("--infeeds", type=int, default=10, help="epochs of each side for the infeed")
+    parser.add_argument("--only", default="", help="a part of a model's name")
+    parser.add_argument("--threads", type=int, default=2, help="of both sides")
+    parser.add_argument("--first", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    set_threads(options.threads)
+    if options.first:
+        run_first(options.first[0], options.first[1] == "1")
+        return
+    import torch
+
+    torch.set_num_threads(options.threads)
+    names = [name for name in CASES if options.only in name]
+    started = time.perf_counter()
+    ratios: list[float] = []
+    if options.rounds:
+        print("| fit | openipu ms | Keras ms | times as fast |\n|---|---:|---:|---:|", flush=True)
+    for name in names if options.rounds else ():
+        own, other = take_turns(CASES[name], options.rounds)
+        ratio = compare(other, own)
+        cells = [show(summarize(own), 1e3), show(summarize(other), 1e3), show(ratio)]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+        if ratio is not None:
+            ratios.append(ratio.median)
+    if ratios:
+        print(f"\ngeometric mean: {find_geometric_mean(ratios):.2f}\n", flush=True)
+    if options.firsts:
+        print("| first step | openipu s | Keras s | later by s |\n|---|---:|---:|---:|", flush=True)
+    for name in names if options.firsts else ():
+        turns = [
+            [measure_first(name, on_ipu, options.threads) for on_ipu in (True, False)] for _ in range(options.firsts)
+        ]
+        own, other = (list(side) for side in zip(*turns, strict=True))
+        later = summarize([mine - theirs for mine, theirs in turns])
+        print(f"| {name} | {show(summarize(own))} | {show(summarize(other))} | {show(later)} |", flush=True)
+    if options.infeeds:
+        own, other = measure_infeed(options.infeeds)
+        print("\n| data of a batch | fit on an IPU ms | tf.data ms | times as fast |\n|---|---:|---:|---:|")
+        print(
+            f"| CIFAR-10 | {show(summarize(own), 1e3)} | {show(summarize(other), 1e3)} | {show(compare(other, own))} |"
+        )
+    print(f"\n{time.perf_counter() - started:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Batch norms of Keras as one op each, in place of the dozen that Keras writes them with.
+
+In: a step that is traced. Out: while it lasts, a `BatchNormalization` becomes TensorFlow's fused op, with one op for
+its gradient. Results are those of Keras: statistics are those of the batch, and the moving variance is not corrected
+for the number of samples. Layers with masks, renormalisation or statistics of all replicas stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+import tensorflow as tf
+
+
+@contextlib.contextmanager
+def whole_norms() -> Iterator[None]:
+    """While this lasts, batch norms are single ops."""
+    original = keras.layers.BatchNormalization.call
+
+    def call(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        if mask is not None or not _is_plain(self, inputs):
+            return original(self, inputs, training=training, mask=mask)
+        return _normalise(self, inputs, bool(training) and self.trainable)
+
+    keras.layers.BatchNormalization.call = call
+    try:
+        yield
+    finally:
+        keras.layers.BatchNormalization.call = original
+
+
+def _is_plain(layer: Any, inputs: Any) -> bool:
+    if getattr(layer, "renorm", False) or layer.synchronized or not inputs.shape.is_fully_defined():
+        return False
+    rank = inputs.shape.rank
+    return inputs.dtype in (tf.float32, tf.float16) and (
+        layer.axis in (-1, rank - 1) or (rank == 4 and layer.axis == 1)
+    )
+
+
+def _normalise(layer: Any, inputs: Any, training: bool) -> Any:
+    shape, last = inputs.shape.as_list(), layer.axis != 1 or inputs.shape.rank == 2
+    channels = shape[-1 if last else 1]
+    x = tf.cast(inputs, tf.float32)
+    flat = x if len(shape) == 4 else tf.reshape(x, [-1, 1, 1, channels])
+    scale = tf.cast(layer.gamma, tf.float32) if layer.scale else tf.ones([channels])
+    offset = tf.cast(layer.beta, tf.float32) if layer.center else tf.zeros([channels])
+    held = [tf.cast(value, tf.float32) for value in (layer.moving_mean, layer.moving_variance)]
+    found = tf.raw_ops.FusedBatchNormV3(
+        x=flat,
+        scale=scale,
+        offset=offset,
+        mean=tf.zeros([0]) if training else held[0],
+        variance=tf.zeros([0]) if training else held[1],
+        epsilon=layer.epsilon,
+        data_format="NHWC" if last else "NCHW",
+        is_training=training,
+    )
+    if training:
+        count = math.prod(shape) // channels
+        new = found.batch_mean, found.batch_variance * ((count - 1) / count)
+        for variable, old, value in zip((layer.moving_mean, layer.moving_variance), held, new, strict=True):
+            variable.assign(old * layer.momentum + value * (1.0 - layer.momentum))
+    result = found.y if len(shape) == 4 else tf.reshape(found.y, shape)
+    return tf.cast(result, layer.compute_dtype)

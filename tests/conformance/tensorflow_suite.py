@@ -76,6 +76,7 @@ def _put_back() -> None:
     control_flow_ops.while_loop = while_loop.while_loop
     control_flow_ops.case = control_flow_case.case
     array_ops.stack, array_ops.unstack = array_ops_stack.stack, array_ops_stack.unstack
+    sys.modules["tensorflow.python.keras.datasets"] = importlib.import_module("keras.datasets")
 
 
 def _name_by_graph() -> None:

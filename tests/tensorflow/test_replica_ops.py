@@ -137,7 +137,7 @@ def test_variables_that_are_not_reduced_part_and_those_of_the_first_replica_come
 
 def test_a_wrong_group_or_share_is_refused():
     with pytest.raises(ValueError, match="replica_group_size must be a positive number"):
-        ipu.cross_replica_ops.cross_replica_sum(tf.ones([2]), 0)
+        ipu.cross_replica_ops.cross_replica_sum(tf.ones([2]), -1)
     with pytest.raises(ValueError, match="cannot share evenly"):
         ipu.all_to_all_op.all_to_all(tf.ones([3]), 0, 0, 2)
     with pytest.raises(ValueError, match="There is no reduction"):

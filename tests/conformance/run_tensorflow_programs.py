@@ -238,9 +238,9 @@ BENCHMARKS = tuple(
     for words, expected in (
         (f"dense.py {_SHORT}", ITEMS),
         (f"dense.py --train --include-activation --size 256 --batch-size 128 {_SHORT}", ITEMS),
-        ('dense.py --convolution-options={"availableMemoryProportion":"0.2"} --steps 1', ITEMS),
+        ('dense.py --convolution-options={"availableMemoryProportion":"0.2"} --batches-per-step 2', ITEMS),
         (f"dense.py --replicas 2 {_SHORT}", ITEMS),
-        ('dense.py --matmul-options={"partialsType":"half"} --size 128 --batch-size 4 --steps 1', ITEMS),
+        ('dense.py --matmul-options={"partialsType":"half"} --size 128 --batch-size 4 --batches-per-step 2', ITEMS),
         (f"grouped_conv.py --batch-size 2 {_SHORT}", ITEMS),
         (f"grouped_conv.py --train --input-size 56 --stride 3 --filter-in 32 --filter-out 16 {_SHORT}", ITEMS),
         (f"lstm.py --batch-size 8 --timesteps 5 --hidden-size 64 {_SHORT}", ITEMS),

@@ -141,3 +141,19 @@ def test_a_benchmark_of_data_counts_every_element():
         text = session.run(ipu.dataset_benchmark.dataset_benchmark(dataset, 2, 5))[0]
     epochs = json.loads(text)["epochs"]
     assert [(entry["elements_processed"], entry["total_bytes_processed"]) for entry in epochs] == [(5, 40), (5, 40)]
+
+
+def test_values_that_a_loop_carries_are_each_replicas_own():
+    strategy = make_strategy(2)
+    queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    @tf.function
+    def count(start):
+        total = start
+        for _ in tf.range(3):
+            queue.enqueue(total)
+            total *= 2
+        return total
+
+    assert strategy.run(count, [tf.constant(1)]).numpy() == 8
+    numpy.testing.assert_array_equal(queue.dequeue(), [[1, 1], [2, 2], [4, 4]])

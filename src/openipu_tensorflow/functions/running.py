@@ -121,7 +121,7 @@ class FunctionProgram:
         data: list[Any] = []
         for taken in shape.taken:
             data += taken.iterator.take(shape.count * self._replicas)
-        found = self._runner.run_flat(data, [numpy.asarray(value) for value in carried])
+        found = self._runner.run_flat(data, [self._spread(value) for value in carried])
         total = shape.count * self._replicas
         results = [part_rounds(value, total, self._replicas) for value in found[: self._outputs]]
         returned, rest = results[: len(shape.outputs)], results[len(shape.outputs) :]
@@ -129,7 +129,13 @@ class FunctionProgram:
             own, rest = rest[: len(handed.tensors)], rest[len(handed.tensors) :]
             handed.queue.put_eagerly(handed.structure, own, self._replicas)
         last = [value[-1] if self._replicas == 1 else value[-1, -1] for value in returned]
-        return self._pack(last, found[self._outputs + len(shape.given) :])
+        left = found[self._outputs + len(shape.given) :]
+        return self._pack(last, left if self._replicas == 1 else [value[-1] for value in left])
+
+    def _spread(self, value: Any) -> Any:
+        """A carried value, for each replica the same."""
+        array = numpy.asarray(value)
+        return array if self._replicas == 1 else numpy.stack([array] * self._replicas)
 
     @property
     def _outputs(self) -> int:

@@ -7,6 +7,7 @@ default, and `import tensorflow` gives the names of `tensorflow.compat.v1`, `tf.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 
 def activate(name: str = "tensorflow") -> None:
@@ -16,6 +17,8 @@ def activate(name: str = "tensorflow") -> None:
     v1.disable_v2_behavior()
     v1.__path__ = sys.modules[name].__path__  # so that packages inside, such as tensorflow.keras, are still found
     restore_layers()
+    keep_layers_once()
+    take_types_of_inputs()
     sys.modules[name] = v1
 
 
@@ -27,3 +30,32 @@ def restore_layers() -> None:
 
     if keras.__version__.startswith("3."):
         v1.layers = lazy_loader.LazyLoader("layers", vars(v1), "tensorflow.python.layers.layers")
+
+
+def keep_layers_once() -> None:
+    """Let a Sequential model have a layer that it is given twice only once, as Keras of that time did."""
+    import keras
+
+    original = keras.Sequential.add
+
+    def add(self: Any, layer: Any, **kwargs: Any) -> Any:
+        return None if any(layer is held for held in self._layers) else original(self, layer, **kwargs)
+
+    keras.Sequential.add = add
+
+
+def take_types_of_inputs() -> None:
+    """Let a layer whose first input is half be half, as Keras of that time did; Keras 3 casts the input to float."""
+    import keras
+
+    original = keras.Layer.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.built and self.dtype_policy.name == "float32":
+            given = [entry.dtype for entry in keras.tree.flatten((args, kwargs)) if hasattr(entry, "dtype")]
+            types = (keras.backend.standardize_dtype(entry) for entry in given)
+            if next((entry for entry in types if entry.startswith("float")), "") == "float16":
+                self.dtype_policy = "float16"
+        return original(self, *args, **kwargs)
+
+    keras.Layer.__call__ = call

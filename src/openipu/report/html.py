@@ -52,6 +52,7 @@ SCRIPTS = (
     "flame.js",
     "other_trace.js",
     "op_details.js",
+    "trace_range.js",
     "trace.js",
     "ticks.js",
     "pipeline_tables.js",

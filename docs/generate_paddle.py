@@ -1,5 +1,8 @@
 """Writes the table of options of docs/paddle.md and all of docs/paddle_api.md from the code, without Paddle.
 
+In: paddle_names.json, the public names of the original; our classes, tables and rules. Out: what is there and what is
+lacking of each; a name that is missing without a reason, and a reason for what is there, are errors.
+
 python docs/generate_paddle.py            write the pages
 python docs/generate_paddle.py --check    exit code 1 if a page is not up to date
 """
@@ -8,14 +11,16 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 PAGE, API_PAGE = HERE / "paddle.md", HERE / "paddle_api.md"
 SOURCES = HERE.parent / "src" / "openipu_paddle"
-TABLE = SOURCES / "option_table.py"
+NAMES = HERE / "paddle_names.json"  # what the original has
 START, END = "<!-- options: made by docs/generate_paddle.py -->", "<!-- end of options -->"
 
 # what users call a class, its file, and the class in it: all of its public members are listed
@@ -26,39 +31,6 @@ CLASSES = {
     "paddle.base.core.IpuBackend": ("backend.py", "IpuBackend"),
     "paddle.IPUPlace": ("devices.py", "make_place_class.IPUPlace"),
     "paddle.inference.Config": ("inference.py", "make_config_class.Config"),
-}
-FUNCTIONS = {
-    "paddle.is_compiled_with_ipu": "acts: true once IPUs are switched on; also in `paddle.device` and `core`",
-    "paddle.set_device": 'acts: `"ipu"` and `"ipu:1"` beside Paddle\'s own; also in `paddle.device`',
-    "paddle.base.core.get_ipu_device_count": "acts: the IPUs of the [virtual pod](pod.md)",
-    "paddle.static.ipu_shard_guard": "acts: ops run on this IPU and in this stage, in both forms",
-    "paddle.static.set_ipu_shard": "acts: the same for a layer or a function",
-    "paddle.incubate.identity_loss": "acts: names the loss of a program; reductions sum, mean, none",
-    "paddle.static.Executor.run": "acts: runs what `compile` returned; anything else runs on Paddle's own executor",
-    "paddle.inference.create_predictor": "acts: on IPUs where the configuration enables them, else Paddle's own",
-    "paddle.jit.to_static": "acts: while a strategy's patches are registered, in both forms",
-    "paddle.optimizer.lr.LRScheduler.step": "acts: the new rate holds for the next run, static or dynamic",
-    "paddle.utils.cpp_extension.load": "acts: builds what needs no PopART; [custom ops](paddle.md#custom-ops)",
-    "paddle.utils.run_check": "Paddle's own",
-}
-VARIABLES = {
-    "IPU_COMPILE_ONLY": "acts: programs are planned and compiled, both are kept, and runs answer with nothing",
-    "IPU_CACHE_PATH": "acts: where plans are kept and looked for; native code is in `OPENIPU_CACHE_DIR`",
-    "IPU_ONNX_DUMP_PATH": "acts: each program is written there as ONNX when it is compiled",
-    "POPLAR_IPUMODEL": "no effect: every IPU is a model here; choose a system with `--system`",
-    "OPENIPU_PADDLE": "of openipu: 1 switches IPUs on wherever Paddle is imported",
-    "FLAGS_enable_pir_api": "Paddle's own: [which form programs have](paddle.md#two-forms-of-programs)",
-}
-LACKS = {  # names and abilities of the original that are not here, each with its reason
-    "`checkpointoutput`, `popart_optimizer`, `custom_op` as ops": "rules that the original makes and reads itself",
-    "control flow (`while`, `conditional_block`, `pd_op.if`, `pd_op.while`)": "not translated; nor by the original",
-    "custom ops in C++ for PopART": "register them in Python: `openipu.register_custom_op`",
-    "`enable_pattern`, `disable_pattern`": "kept and read back; there are no PopART patterns to switch",
-    "model runtime (`enable_model_runtime_executor`, `num_buffers`, `timeout_ms`)": "another way to the same results",
-    "several hosts (`enable_distribution`, `distributed` of the suite)": "one process; `poprun` starts several",
-    "L1 decay, clipping by value or by norm": "refused by name, as by the original",
-    "L-BFGS, NAdam, RAdam, ASGD, Rprop and other optimizers": "refused by name, as by the original",
-    "sequences of several lengths in one batch (LoD)": "pad them",
 }
 INTRODUCTION = """\
 # PaddlePaddle on IPU: every name
@@ -74,9 +46,9 @@ IpuStrategy](paddle.md#options).
 """
 
 
-def load_table() -> Any:
-    """The module of the table; its package would import Paddle."""
-    spec = importlib.util.spec_from_file_location("paddle_option_table", TABLE)
+def load_module(name: str) -> Any:
+    """A module with a table; its package would import Paddle."""
+    spec = importlib.util.spec_from_file_location(f"paddle_{name}", SOURCES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -87,7 +59,7 @@ def load_table() -> Any:
 
 def build_page(page: str) -> str:
     """The page with a new table."""
-    table = load_table()
+    table = load_module("option_table")
     acts = [(name, f"{o.type}, {o.default!r}", o.effect) for name, o in table.OPTIONS.items() if o.acts]
     acts += [(name, "dictionary or function", text) for name, text in table.SPECIAL.items() if text.startswith("acts")]
     silent: dict[str, list[str]] = {}
@@ -112,36 +84,101 @@ def build_page(page: str) -> str:
     return f"{before}{START}\n\n" + "\n".join(lines) + f"\n\n{END}{after}"
 
 
+def load_names() -> dict[str, list[str]]:
+    """The original's names: members by class, functions, variables, ops."""
+    return {kind: names.split() for kind, names in json.loads(NAMES.read_text(encoding="utf-8")).items()}
+
+
+def find_lacking(wanted: list[str], found: Iterable[str], reasons: Mapping[str, str], what: str) -> dict[str, str]:
+    """The names that are not there, with reasons."""
+    missing = sorted(set(wanted) - set(found))
+    wrong = [name for name in missing if name not in reasons] + [name for name in reasons if name not in missing]
+    if wrong:
+        raise SystemExit(f"{what}: {wrong[0]} is missing without a reason, or has a reason and is there.")
+    return {name: reasons[name] for name in missing}
+
+
+def find_replaced() -> set[str]:
+    """The last parts of the names that the code puts into Paddle: `module.name = …`, and calls that name them."""
+    found = set()
+    for path in SOURCES.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign):
+                found |= {target.attr for target in node.targets if isinstance(target, ast.Attribute)}
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("_set_everywhere", "_replace"):
+                found |= {entry.value for entry in node.args if isinstance(entry, ast.Constant)}
+    return found
+
+
+def find_variables() -> set[str]:
+    """The environment variables that the code reads, by its constants `…_VARIABLE`, and those of its start-up hook."""
+    found = set()
+    for path in (*SOURCES.glob("*.py"), *(SOURCES.parent / "openipu_startup").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) else []
+            if any(isinstance(target, ast.Name) and target.id.endswith("_VARIABLE") for target in targets):
+                found.add(node.value.value)
+    return found
+
+
+def check_tables(names: Any, original: Mapping[str, list[str]]) -> None:
+    """What the tables of functions and variables say is what the code does."""
+    put = find_replaced()
+    own = names.PADDLES_OWN
+    silent = [name for name in names.FUNCTIONS if (name.rpartition(".")[2] in put) == (name in own)]
+    read = find_variables()
+    silent += [name for name, effect in names.VARIABLES.items() if effect.startswith("acts") and name not in read]
+    if silent:
+        raise SystemExit(f"names.py says that {silent[0]} acts, or is Paddle's own, and {SOURCES.name} says otherwise.")
+    find_lacking(original["functions"], names.FUNCTIONS, {}, "functions")
+    find_lacking(original["variables"], names.VARIABLES, {}, "environment variables")
+
+
 def build_api_page() -> str:
     """The page of names."""
     from openipu.translate.paddle.optimizers import OPTIMIZERS
     from openipu.translate.paddle.pir_table import ADAPTERS
     from openipu.translate.paddle.table import TABLE as OPS
 
+    names, original = load_module("names"), load_names()
+    check_tables(names, original)
     ops = sorted(op for _, op in OPS.list_ops())
     new = sorted(set(ADAPTERS) - set(ops))
     lines = [INTRODUCTION]
     for name, (file, path) in CLASSES.items():
-        lines += ["", f"## `{name}`", "", *_write_class(name, file, path)]
-    lines += ["", "## Functions", "", *_write_rows("Name", FUNCTIONS)]
-    lines += ["", "## Environment", "", *_write_rows("Variable", VARIABLES)]
-    lines += ["", "## Ops", "", f"{len(ops)} types of ops of the legacy form are translated:", ""]
+        lines += ["", f"## `{name}`", "", *_write_class(file, path, original[name])]
+    lines += ["", "## Functions", "", *_write_rows("Name", names.FUNCTIONS)]
+    lines += ["", "## Environment", "", *_write_rows("Variable", names.VARIABLES)]
+    lacking = find_lacking(original["ops"], ops, names.ABSENT_OPS, "ops")
+    has = len(original["ops"]) - len(lacking)
+    lines += [
+        "",
+        "## Ops",
+        "",
+        f"Of the original's {len(original['ops'])} types of ops {has} are translated. It lacks:",
+        "",
+    ]
+    lines += _write_rows("Op", lacking)
+    lines += ["", f"{len(ops)} types of ops of the legacy form are translated in all:", ""]
     lines += [", ".join(f"`{op}`" for op in ops) + "."]
     lines += ["", f"Programs of the new form (PIR) have {len(new)} ops more under names of their own:", ""]
     lines += [", ".join(f"`{op}`" for op in new) + "."]
-    lines += ["", f"Ops that update weights: {', '.join(f'`{op}`' for op in sorted(OPTIMIZERS))}."]
-    lines += ["", "## Lacks", "", *_write_rows("What", LACKS, code=False)]
+    find_lacking(original["updates"], OPTIMIZERS, {}, "ops that update weights")
+    lines += [
+        "",
+        f"Ops that update weights, all of the original's: {', '.join(f'`{op}`' for op in sorted(OPTIMIZERS))}.",
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _write_rows(title: str, rows: dict[str, str], *, code: bool = True) -> list[str]:
-    named = [f"| `{name}` | {text} |" if code else f"| {name} | {text} |" for name, text in rows.items()]
-    return [f"| {title} | |", "|---|---|", *named]
+def _write_rows(title: str, rows: Mapping[str, str]) -> list[str]:
+    return [f"| {title} | |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in rows.items())]
 
 
-def _write_class(name: str, file: str, path: str) -> list[str]:
-    """The first line of a class, and its public members."""
+def _write_class(file: str, path: str, wanted: list[str]) -> list[str]:
+    """The first line of a class, and its public members: all of the original's are there."""
     node = find_class(file, path)
+    find_lacking(wanted, [member.name for member in list_members(node)], {}, path)
     lines = [ast.get_docstring(node) or "", "", "| Member | |", "|---|---|"]
     for member in list_members(node):
         text = (ast.get_docstring(member) or "").split("\n")[0]

@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Any
 
+from openipu_paddle.importing import import_quietly
+
 PIR_VARIABLE = "FLAGS_enable_pir_api"
 _done: list[bool] = []
 
@@ -20,6 +22,11 @@ def activate() -> None:
     if _done:
         return
     _done.append(True)
+    with import_quietly():
+        _extend()
+
+
+def _extend() -> None:
     if "paddle" not in sys.modules:
         os.environ.setdefault(PIR_VARIABLE, "0")
     paddle: Any = importlib.import_module("paddle")

@@ -6,15 +6,21 @@ from files and from memory goes through the same reader.
 
 from __future__ import annotations
 
+import functools
+import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from openipu.capture import find_written_line, register_internal_directory
 from openipu.errors import InputError
-from openipu.translate.paddle import PaddleOp, PaddleProgram, read_legacy, read_pir
+from openipu.graph import SourceLine
+from openipu.translate.paddle import PaddleProgram, read_legacy, read_pir
 from openipu_paddle.pir_sharding import Tags, read_tags
+
+_STACK = "op_callstack"  # attribute in which Paddle keeps where an op was made
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +43,26 @@ def read_program(program: Any) -> ReadProgram:
     if is_pir(program):
         return _read_pir(program)
     program.desc.flush()
-    return ReadProgram(read_legacy(program.desc.serialize_to_string()))
+    read = read_legacy(program.desc.serialize_to_string())
+    blocks = (
+        replace(block, ops=tuple(replace(op, line=_find_line(op.attributes.get(_STACK))) for op in block.ops))
+        for block in read.blocks
+    )
+    return ReadProgram(replace(read, blocks=tuple(blocks)))
+
+
+def _find_line(stack: Any) -> SourceLine | None:
+    """The user's line in the stack that Paddle wrote down when an op was made."""
+    _know_own_folders()
+    return find_written_line(stack) if isinstance(stack, Sequence) and not isinstance(stack, str) else None
+
+
+@functools.cache
+def _know_own_folders() -> None:
+    import paddle
+
+    for file in (paddle.__file__, __file__):
+        register_internal_directory(os.path.dirname(file))
 
 
 def _read_pir(program: Any) -> ReadProgram:
@@ -50,23 +75,23 @@ def _read_pir(program: Any) -> ReadProgram:
         read = read_pir(path.read_bytes())
     names: dict[str, str] = {}
     tags: dict[str, Tags] = {}
+    lines: dict[str, SourceLine | None] = {}
     number = 0
     for op in program.global_block().ops:
+        line = _find_line(getattr(op, "callstack", None))
         for value in op.results():
             number += 1
             found = read.names.get(number, ())
             tags.update(dict.fromkeys(found, read_tags(op)))
+            lines.update(dict.fromkeys(found, line))
             if len(found) == 1 and value.initialized():
                 names[value.id] = found[0]
     (block,) = read.program.blocks
-    ops = tuple(replace(op, attributes={**op.attributes, **_find_tags(op, tags)}) for op in block.ops)
+    ops = tuple(
+        replace(op, attributes={**op.attributes, **tags.get(made, {})}, line=lines.get(made))
+        for op, made in ((op, next(iter(op.list_outputs()), "")) for op in block.ops)
+    )
     return ReadProgram(replace(read.program, blocks=(replace(block, ops=ops),)), names)
-
-
-def _find_tags(op: PaddleOp, tags: Mapping[str, Tags]) -> Tags:
-    """The tags of what an op makes first: they are not in what Paddle writes."""
-    made = op.list_outputs()
-    return tags.get(made[0], {}) if made else {}
 
 
 def find_name(entry: Any, names: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ import torch
 
 from openipu.capture import compute_hyper_parameters
 from openipu.errors import InputError, OpenIpuError
+from openipu.graph import OutputKind
 from openipu.session import Compiled
 from openipu.translate.paddle import OptimizerDescription, PaddleModule
 from openipu_paddle.compiling import Prepared, compile_prepared, find_shapes, is_compiling_only, make_spec
@@ -27,6 +28,7 @@ from openipu_paddle.scopes import find_tensor, read_number, read_variable, to_nu
 from openipu_paddle.strategy import IpuStrategy
 
 _NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32}
+_SHARED = frozenset(map(np.dtype, ("float32", "float64", "float16", "int64", "int32", "bool")))  # torch has the same
 
 
 class IpuProgram:
@@ -39,6 +41,8 @@ class IpuProgram:
         self.compiled: Compiled | None = None
         self._module: PaddleModule | None = None
         self._loaded = False
+        self._settled: tuple[Any, ...] | None = None  # the optimizer's settings that the device has
+        self._shapes: dict[str, tuple[int, ...]] = {}  # of what is fetched, for one micro-batch
         self._evaluating: IpuProgram | None = None
         if not prepared.is_open:
             self.compile(find_shapes(prepared, strategy))
@@ -48,6 +52,7 @@ class IpuProgram:
         report = _Progress(self.strategy)
         self.compiled, self._module = compile_prepared(self.prepared, shapes, self.strategy, self.scope, report.reach)
         self._loaded = False
+        self._settled, self._shapes = None, {}
         dump = find_dump_path(self.strategy)
         if dump is not None:
             try:
@@ -65,7 +70,7 @@ class IpuProgram:
             self.load_weights()
             self._loaded = False  # what is in the scope may change before the first run
             if self.prepared.optimizer is not None:
-                compiled.executable.set_hyper_parameters(self._read_hyper_parameters(self.prepared.optimizer))
+                self._follow_settings(self.prepared.optimizer)
         write_onnx(compiled, path)
 
     def run(self, feed: Mapping[str, Any], fetches: Sequence[str]) -> list[np.ndarray[Any, Any]]:
@@ -84,7 +89,7 @@ class IpuProgram:
         if not self._loaded:
             self.load_weights()
         if self.prepared.optimizer is not None:
-            compiled.executable.set_hyper_parameters(self._read_hyper_parameters(self.prepared.optimizer))
+            self._follow_settings(self.prepared.optimizer)
         leaves = [self._convert(name, inputs[name]) for name in self.prepared.feeds]
         kept = self._keep_training() if self._evaluates else None
         result = compiled.executable.run(leaves)
@@ -130,23 +135,40 @@ class IpuProgram:
 
     def _shape_output(self, name: str, value: torch.Tensor) -> np.ndarray[Any, Any]:
         """Paddle's shapes: a dimension for replicas, accumulation and batches, each where there is one."""
-        shape = read_shape(self.strategy._ipu_strategy)
         value = value.to(_NARROWED[value.dtype]) if value.dtype in _NARROWED else value
-        entry = next(e for e, n in zip(self._outputs, self.prepared.fetches, strict=True) if n == name)
-        own = tuple(entry) or ((1,) if not shape.leading else ())
-        return to_numpy(value.reshape(*shape.leading, *own))
+        return to_numpy(value.reshape(self._find_shape(name)))
 
-    @property
-    def _outputs(self) -> list[tuple[int, ...]]:
-        outputs = self._need_compiled().program.micro.outputs
-        found = {entry.index: entry.shape for entry in outputs if entry.kind.value == "output"}
-        return [found[index] for index in range(len(self.prepared.fetches))]
+    def _find_shape(self, name: str) -> tuple[int, ...]:
+        """The shape in which an output is fetched."""
+        leading = read_shape(self.strategy._ipu_strategy).leading
+        if not self._shapes:
+            outputs = self._need_compiled().program.micro.outputs
+            found = {entry.index: tuple(entry.shape) for entry in outputs if entry.kind is OutputKind.OUTPUT}
+            self._shapes = {fetched: found[index] for index, fetched in enumerate(self.prepared.fetches)}
+        return (*leading, *(self._shapes[name] or ((1,) if not leading else ())))
 
-    def _read_hyper_parameters(self, optimizer: OptimizerDescription) -> dict[str, float]:
+    def _follow_settings(self, optimizer: OptimizerDescription) -> None:
+        """Give the device the optimizer's settings, where one has changed since the last run."""
+        store = self.strategy._ipu_strategy
+        rates = tuple(self._read_rates(optimizer))
+        names = ("loss_scaling", "max_weight_norm", "use_no_bias_optimizer")
+        settings = (rates, self._evaluates, *(store[name] for name in names))
+        executable = self._need_compiled().executable
+        if settings != self._settled or executable.loss_scale is not None:
+            executable.set_hyper_parameters(self._read_hyper_parameters(optimizer, rates))
+            self._settled = settings
+
+    def _read_rates(self, optimizer: OptimizerDescription) -> list[float]:
+        """The learning rate of each group."""
+        store = self.strategy._ipu_strategy
+        if store["is_dynamic"]:
+            return [store["lr"]] * len(optimizer.groups)
+        return [read_number(self.scope, group.rate.variable) for group in optimizer.groups]
+
+    def _read_hyper_parameters(self, optimizer: OptimizerDescription, rates: Sequence[float]) -> dict[str, float]:
         store = self.strategy._ipu_strategy
         settings = []
-        for group in optimizer.groups:
-            rate = store["lr"] if store["is_dynamic"] else read_number(self.scope, group.rate.variable)
+        for group, rate in zip(optimizer.groups, rates, strict=True):
             more = {"max_weight_norm": store["max_weight_norm"]} if "max_weight_norm" in group.settings else {}
             settings.append({**group.settings, **more, "lr": 0.0 if self._evaluates else rate * group.rate.factor})
         spec = make_spec(optimizer, self.strategy)
@@ -267,6 +289,9 @@ def _count_steps(power: float, beta: float) -> int:
 
 def _read_feed(name: str, value: Any) -> torch.Tensor:
     try:
-        return to_torch(np.asarray(value))
+        array = np.asarray(value)
+        if array.flags.c_contiguous and array.flags.writeable and array.dtype in _SHARED:
+            return torch.from_numpy(array)  # read before the call returns, and never written
+        return to_torch(array)
     except (TypeError, ValueError) as error:
         raise InputError(f"The feed {name!r} is no tensor: {error}") from error

@@ -60,5 +60,9 @@ def write_variable(scope: Any, name: str, value: torch.Tensor) -> None:
 
 
 def read_number(scope: Any, name: str) -> float:
-    """A variable that holds one number."""
-    return float(read_variable(scope, name).reshape(-1)[0])
+    """A variable that holds one number, of which each step reads one."""
+    tensor = find_tensor(scope, name)
+    array = None if tensor is None else np.asarray(tensor)
+    if array is None or array.dtype == np.uint16:
+        return float(read_variable(scope, name).reshape(-1)[0])
+    return float(array.flat[0])

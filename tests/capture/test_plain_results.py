@@ -25,6 +25,7 @@ NARROW, GROUPED = meta(2, 1, 9, 11), meta(8, 2, 3, 3)
 PLACES = meta(2, 4, 4, 5, dtype=I64)
 WINDOW = ([2, 1], [1, 0], [1, 2], False, [0, 0], 1)
 STATISTICS = (meta(4), meta(4))
+LAYER = (meta(2, 3, 5), meta(2, 3, 5), [5], meta(2, 3, 1), meta(2, 3, 1), meta(5), meta(5))
 CALLS: list[tuple[Any, tuple[Any, ...]]] = [
     (aten.add.Tensor, (IMAGES, meta(1, 4, 1, 1))),
     (aten.add.Tensor, (meta(11), IMAGES)),
@@ -92,6 +93,39 @@ CALLS: list[tuple[Any, tuple[Any, ...]]] = [
         aten.native_batch_norm_backward.default,
         (IMAGES, IMAGES, meta(4), meta(4), meta(4), *STATISTICS, True, 1e-5, [True, True, True]),
     ),
+    (aten.div.Scalar, (meta(1, 1).expand(3, 1), 2)),
+    (aten.mul.Tensor, (meta(1, 1, 1).expand(1, 3, 1), meta(1, 3, 1))),
+    *((func, (IMAGES, meta(11))) for func in (aten.maximum.default, aten.minimum.default)),
+    *((func, (IMAGES,)) for func in (aten.neg.default, aten.sqrt.default, aten.rsqrt.default, aten.reciprocal.default)),
+    *((func, (IMAGES,)) for func in (aten.sin.default, aten.cos.default, aten.erf.default, aten.floor.default)),
+    (aten.rsub.Scalar, (IMAGES, 1)),
+    *((func, (IMAGES,)) for func in (aten.gelu.default, aten.silu.default, aten.elu.default, aten.softplus.default)),
+    (aten.leaky_relu.default, (IMAGES, 0.1)),
+    (aten.elu.default, (IMAGES, 0.1, 1, 2.0)),
+    (aten.clamp.default, (IMAGES, None, 6)),
+    (aten.clamp.default, (meta(3, dtype=F16), 0.0, 6.0)),
+    *((func, (IMAGES, IMAGES)) for func in (aten.gelu_backward.default, aten.silu_backward.default)),
+    *((func, (meta(1, 1).expand(3, 2), meta(3, 2))) for func in (aten.tanh_backward.default,)),
+    (aten.sigmoid_backward.default, (meta(3, dtype=F16), meta(3, dtype=F16))),
+    (aten.native_dropout.default, (IMAGES, 0.1, True)),
+    (aten.native_layer_norm.default, (meta(2, 3, 5), [5], meta(5), meta(5), 1e-5)),
+    (aten.native_layer_norm.default, (meta(2, 3, 5), [3, 5], None, None, 1e-5)),
+    (aten.native_layer_norm_backward.default, (*LAYER, [True, True, True])),
+    (aten.native_layer_norm_backward.default, (*LAYER, [True, False, True])),
+    (aten.bmm.default, (meta(2, 3, 5), meta(2, 5, 4))),
+    (aten.bmm.default, (meta(2, 5, 3).transpose(1, 2), meta(2, 4, 5).transpose(1, 2))),
+    (aten.embedding.default, (meta(9, 4), meta(2, 3, dtype=I64))),
+    (aten.embedding.default, (meta(9, 4, dtype=F16), meta(3, dtype=torch.int32), 0)),
+    (aten.embedding_dense_backward.default, (meta(2, 3, 4), meta(2, 3, dtype=I64), 9, -1, False)),
+    (aten.new_zeros.default, (IMAGES, [2, 3])),
+    (aten.new_ones.default, (meta(3, dtype=I64), [])),
+    (aten.new_full.default, (meta(4, 3).t(), [2, 3], 0.5)),
+    (aten.slice_backward.default, (meta(2, 1, 5), [2, 3, 5], 1, -1, 9, 1)),
+    (aten.select_backward.default, (meta(2, 5), [2, 3, 5], 1, -1)),
+    (aten.cat.default, ([meta(2, 3), meta(2, 4)], -1)),
+    (aten.cat.default, ([meta(2, 3), meta(1, 3)],)),
+    (aten._adaptive_avg_pool2d.default, (IMAGES, [1, 1])),
+    (aten._adaptive_avg_pool2d_backward.default, (meta(2, 4, 3, 2), IMAGES)),
 ]
 TURNED = IMAGES.contiguous(memory_format=torch.channels_last)
 LEFT: list[tuple[Any, tuple[Any, ...]]] = [
@@ -128,6 +162,21 @@ LEFT: list[tuple[Any, tuple[Any, ...]]] = [
     (aten.max_pool2d_with_indices.default, (IMAGES, [2, 2], [2, 2], [2, 0])),
     (aten.max_pool2d_with_indices.default, (IMAGES, [10, 2])),
     (aten._native_batch_norm_legit.no_stats, (IMAGES, meta(3), meta(3), True, 0.1, 1e-5)),
+    (aten.clamp.default, (IMAGES, meta(1), None)),
+    (aten.gelu.default, (TURNED,)),
+    (aten.gelu_backward.default, (meta(3), meta(3, dtype=F16))),
+    (aten.native_dropout.default, (IMAGES, 0.1, False)),
+    (aten.native_layer_norm.default, (meta(2, 3, 5), [3], meta(3), meta(3), 1e-5)),
+    (aten.native_layer_norm.default, (meta(2, 3, 5, dtype=F16), [5], None, None, 1e-5)),
+    (aten.bmm.default, (meta(2, 3, 5), meta(2, 4, 5))),
+    (aten.bmm.default, (meta(2, 3, 5), meta(1, 5, 4))),
+    (aten.embedding.default, (meta(9, 4), meta(2, 3))),
+    (aten.embedding_dense_backward.default, (meta(2, 4), meta(2, 3, dtype=I64), 9, -1, False)),
+    (aten.new_zeros.default, (IMAGES, [-1, 3])),
+    (aten.slice_backward.default, (meta(2, 1, 5), [2, 3, 5], 3, -1, 9, 1)),
+    (aten.cat.default, ([meta(2, 3), meta(3, 4)], 1)),
+    (aten.cat.default, ([meta(2, 3), meta(2, 3, dtype=F16)], 1)),
+    (aten._adaptive_avg_pool2d.default, (meta(4, 9, 9), [1, 1])),
 ]
 
 
@@ -176,6 +225,14 @@ def test_anything_else_is_left_to_pytorch(func: Any, args: tuple[Any, ...]) -> N
 def test_keywords_are_left_to_pytorch() -> None:
     assert make_plain_result(aten.sum.dim_IntList, (IMAGES, [0]), {"dtype": F32}) is None
     assert make_plain_result(aten.add.Tensor, (IMAGES, meta(11)), {"alpha": 2}) is None
+    assert make_plain_result(aten.new_zeros.default, (IMAGES, [2]), {"dtype": F16}) is None
+
+
+@pytest.mark.parametrize("form", ["none", "tanh"])
+def test_both_forms_of_gelu_are_what_pytorch_says(form: str) -> None:
+    for func, args in ((aten.gelu.default, (IMAGES,)), (aten.gelu_backward.default, (IMAGES, IMAGES))):
+        found = make_plain_result(func, args, {"approximate": form})
+        assert describe(found) == describe(func(*args, approximate=form))
 
 
 def test_every_rule_is_compared_with_pytorch() -> None:

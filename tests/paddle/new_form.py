@@ -97,6 +97,10 @@ def main(folder: Path) -> None:
     results["sharded"] = compare(digits, image_feeds(2), OPTIMIZERS["adam"], sharded)
     program = openipu_paddle.backend.IpuBackend.get_instance().current
     results["ipus"] = sorted({node.place.ipu for node in program.prepared.graph.nodes})
+    results["lines"] = [
+        [node.op, *([None] if node.line is None else [Path(node.line.file).name, node.line.function])]
+        for node in program.prepared.graph.nodes
+    ]
     results["tied"] = compare(tied, word_feeds(30), OPTIMIZERS["adamw"])
     words = [{"words": feed["words"]} for feed in word_feeds(2)]
     results["transformer"] = compare(transformer, words)

@@ -60,6 +60,11 @@ def test_guards_put_ops_on_their_ipus_and_change_no_result(results):
     assert results["sharded"][0] < 1e-5
 
 
+def test_each_op_names_the_line_of_the_script_that_made_it(results):
+    assert {tuple(entry[1:]) for entry in results["lines"]} == {("new_form.py", "digits")}
+    assert {"conv2d", "softmax_with_cross_entropy"} <= {entry[0] for entry in results["lines"]}
+
+
 @pytest.mark.parametrize("name", ["transformer", "predictor"])
 def test_a_small_transformer_infers_as_on_paddle(results, name):
     assert results[name][0] < 1e-5

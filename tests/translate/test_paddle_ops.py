@@ -50,6 +50,15 @@ def test_an_op_is_captured_and_planned(name):
     assert plan.fit.fits
 
 
+def test_identity_which_paddle_itself_has_only_on_ipus_hands_its_input_through():
+    name = next(name for name in NAMES if name.endswith(" softsign"))
+    program = read_legacy(VALUES[f"{name}/program"].tobytes().replace(b"softsign", b"identity"))
+    x = torch.from_numpy(VALUES[f"{name}/in/X_0"])
+    graph = build_graph(program, program.main.ops, {"X_0": TensorType(x.dtype, tuple(x.shape))}, ["out_Out_0"]).graph
+    (found,) = PaddleModule(graph, {})(x)
+    torch.testing.assert_close(found, x)
+
+
 def test_an_unknown_op_is_named():
     program = read_legacy(VALUES[f"{NAMES[0]}/program"].tobytes().replace(b"abs", b"abz"))
     graph = build_graph(program, program.main.ops, {"X_0": TensorType(torch.float32, (2, 5))}, ["out_Out_0"]).graph

@@ -23,7 +23,7 @@ from openipu.capture.constructs.streams import mark_stream
 from openipu.capture.constructs.subgraphs import capture_branches, capture_loop
 from openipu.capture.failures import DynamicShapeError
 from openipu.capture.hosting import is_on_ipu, lift, on_host
-from openipu.capture.lines import keep_user_frames, register_internal_directory
+from openipu.capture.lines import find_written_line, keep_user_frames, quote_line, register_internal_directory
 from openipu.capture.model.traced import Traced
 from openipu.capture.model.twins import list_tensors
 from openipu.capture.optimizer.structure import (
@@ -62,6 +62,7 @@ __all__ = [
     "find_active",
     "find_custom_op",
     "find_kind",
+    "find_written_line",
     "group_convolutions",
     "hold_models",
     "infer_custom_op",
@@ -80,6 +81,7 @@ __all__ = [
     "on_host",
     "pop_name_scope",
     "push_name_scope",
+    "quote_line",
     "read_hyper_parameters",
     "register_custom_op",
     "register_internal_directory",

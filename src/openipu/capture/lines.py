@@ -9,7 +9,9 @@ import contextlib
 import functools
 import linecache
 import os
+import re
 import sys
+from collections.abc import Sequence
 from types import FrameType, TracebackType
 
 import torch
@@ -24,6 +26,7 @@ _internal_prefixes: list[str] = [
 _internal_files = {contextlib.__file__, functools.__file__}
 # Code that Python itself made up. "<string>" is also what `python -c` runs, so it counts when there is nothing else.
 _generated_names = ("<frozen ", "<eval_with_key>", "<__array_function__")
+_written_frame = re.compile(r'\s*File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}), in (?P<function>[^\n]+)')
 
 
 def register_internal_directory(directory: str) -> None:
@@ -46,6 +49,15 @@ def find_user_line() -> SourceLine | None:
             generated = generated or frame
         frame = frame.f_back
     return _describe_frame(generated) if generated is not None else None
+
+
+def find_written_line(stack: Sequence[str]) -> SourceLine | None:
+    """The innermost line of user code in a stack that was written down as Python prints it, outermost first."""
+    for text in reversed(stack):
+        found = _written_frame.match(text)
+        if found is not None and not _judge_file(found["file"]):
+            return SourceLine(found["file"], int(found["line"]), found["function"])
+    return None
 
 
 def keep_user_frames(trace: TracebackType | None) -> TracebackType | None:

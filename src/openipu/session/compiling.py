@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
@@ -27,12 +27,14 @@ from openipu.machine import System, resolve_system
 from openipu.overrides import read_overrides
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import replace_options
-from openipu.report import AdviceRecord, build_profile, write_profile
 from openipu.run import Executable, split_micro_batch
 from openipu.session.cache import check_inputs, fingerprint_program, key_program, plan_once
 from openipu.session.compile_log import log_compilation
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
+
+if TYPE_CHECKING:
+    from openipu.report import AdviceRecord
 
 Progress = Callable[[int], None]  # percent done
 
@@ -221,7 +223,7 @@ def _compile(
         directory = profile_directory or _choose_directory(program.name)
         if directory is not None:  # before anything can fail for want of this host's memory
             with span(PLAN, "write profile"):
-                write_profile(plan, directory)
+                _write_profile(plan, directory)
         with span(COMPILE, "make executable"):
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
@@ -233,9 +235,15 @@ def _compile(
     if not plan.fit.fits:
         advised = front_end.advise(program, plan) if front_end.advise is not None else Advised("")
         if directory is not None and advised.record is not None:
-            write_profile(build_profile(plan, advised.record), directory)
+            _write_profile(plan, directory, advised.record)
         _logger.warning("%s", describe_misfit(plan, advised.text))
     return compiled
+
+
+def _write_profile(plan: Plan, directory: Path, advice: AdviceRecord | None = None) -> None:
+    from openipu.report import build_profile, write_profile  # most programs are compiled without one
+
+    write_profile(plan if advice is None else build_profile(plan, advice), directory)
 
 
 def describe_misfit(plan: Plan, advice: str = "") -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from openipu.graph import Phase
+from openipu.capture import quote_line
+from openipu.graph import Phase, SourceLine
 
 Dimension = int | str | None  # a size, the name of a size that is not known yet, or neither
 
@@ -41,6 +42,7 @@ class ForeignNode:
     place: Place = Place()
     notes: Mapping[str, Any] = field(default_factory=dict)  # for Note.attributes: share of memory, checkpoint …
     part: Phase = Phase.FORWARD  # of a step, where the graph has its backward pass and its update written out
+    line: SourceLine | None = None  # of the user's code that made it, where this process knows
 
     @property
     def bodies(self) -> list[ForeignGraph]:
@@ -51,6 +53,11 @@ class ForeignNode:
     def title(self) -> str:
         """What messages call it."""
         return f"node {self.name!r} ({self.domain + '.' if self.domain else ''}{self.op})"
+
+    @property
+    def quoted(self) -> str:
+        """The user's line, for the end of a message."""
+        return "" if self.line is None else quote_line(self.line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,7 @@ class Interpreter:
                 raise TranslationError(
                     f"{self._file or graph.name}: {node.title} cannot be computed for inputs of "
                     f"{_describe_inputs(inputs)}: {_first_line(error)}. Check its inputs and attributes."
+                    f"{node.quoted}"
                 ) from error
         for name, value in zip(node.outputs, results, strict=False):
             if name and value is not None:
@@ -138,7 +139,7 @@ class Interpreter:
         return held
 
     def _describe(self, node: ForeignNode) -> Origin:
-        line = SourceLine(self._file, node.number, node.name) if self._file else None
+        line = SourceLine(self._file, node.number, node.name) if self._file else node.line
         place = node.place
         stage = place.stage if place.stage is not None else place.phase
         return Origin(node.scope or node.name, line, place.ipu or 0, stage or 0, node.notes, node.part)

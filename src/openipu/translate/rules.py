@@ -82,6 +82,7 @@ class Table:
         raise TranslationError(
             f"{file or 'The graph'}: {node.title}: {problem}. Register what it computes with "
             f'openipu.register_custom_op("{node.op}", "{node.domain or USUAL_DOMAIN}", {node.version}, forward=…).'
+            f"{node.quoted}"
         )
 
     def list_rules(self) -> list[Rule]:

@@ -136,4 +136,4 @@ class Site:
 
     def fail(self, problem: str) -> NoReturn:
         """Refuse the node."""
-        raise TranslationError(f"{self.file or 'The graph'}: {self.node.title} {problem}.")
+        raise TranslationError(f"{self.file or 'The graph'}: {self.node.title} {problem}.{self.node.quoted}")

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run.passes.onednn_lstm import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, differentiate_layer, run_layer
 from openipu.run.passes.quick_kernels import copy_strided, max_pool_2d, read_strided, write_strided
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
@@ -99,6 +100,9 @@ KERNELS: dict[Any, Callable[..., Any]] = {
     aten.as_strided.default: read_strided,
     aten.as_strided_copy.default: copy_strided,
     aten.as_strided_scatter.default: write_strided,
+    # What these compute is Python, which needs no way through the dispatcher.
+    LSTM_ONEDNN: run_layer,
+    LSTM_ONEDNN_BACKWARD: differentiate_layer,
 }
 
 # Tensor methods for a change of format: a third of the overhead of the operator.

@@ -16,120 +16,11 @@ import torch
 from torch import fx
 
 from openipu.graph import RECURRENT_OPS
-from openipu.graph.library import define_operator
 from openipu.run.drafts.draft import Draft
+from openipu.run.passes.onednn_lstm import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, run_layer
 
-aten = torch.ops.aten
-
-Tensors = tuple[torch.Tensor, ...]
-
-_LSTM_MODE = 2  # as ATen numbers the kinds of recurrent layers
 _FORWARD, _BACKWARD = RECURRENT_OPS["lstm_layer"], RECURRENT_OPS["lstm_layer_backward"]
 _GATES, _CELLS = 3, 4  # results of forward that only backward should read
-_OPERANDS = "Tensor input, Tensor hidden, Tensor cell, Tensor weight_input, Tensor weight_hidden"
-
-
-def _run(
-    source: torch.Tensor,
-    hidden: torch.Tensor,
-    cell: torch.Tensor,
-    weight_input: torch.Tensor,
-    weight_hidden: torch.Tensor,
-    bias: torch.Tensor | None,
-    reverse: bool,
-    workspace_bytes: int,
-) -> Tensors:
-    training = workspace_bytes > 0
-    first = weight_input.new_zeros(weight_input.shape[0]) if bias is None else bias
-    given = (source, weight_input, weight_hidden, first, torch.zeros_like(first), hidden, cell)
-    operands = [_prepare(tensor) for tensor in given]
-    # Without gradient mode the operator makes no workspace, whatever it is told of training.
-    with torch.set_grad_enabled(training):
-        *results, workspace = aten.mkldnn_rnn_layer.default(
-            *operands, reverse, [], _LSTM_MODE, hidden.shape[-1], 1, True, False, False, training
-        )
-    results = [result.to(source.dtype) for result in results]
-    return (*results, workspace if training else torch.empty(0, dtype=torch.uint8))
-
-
-def _run_backward(
-    grad_output: torch.Tensor | None,
-    grad_last_hidden: torch.Tensor | None,
-    grad_last_cell: torch.Tensor | None,
-    source: torch.Tensor,
-    hidden: torch.Tensor,
-    cell: torch.Tensor,
-    weight_input: torch.Tensor,
-    weight_hidden: torch.Tensor,
-    output: torch.Tensor,
-    last_hidden: torch.Tensor,
-    last_cell: torch.Tensor,
-    workspace: torch.Tensor,
-    reverse: bool,
-) -> Tensors:
-    bias = weight_input.new_zeros(weight_input.shape[0])  # its value is in the gates already
-    given = (source, weight_input, weight_hidden, bias, bias, hidden, cell, output, last_hidden, last_cell)
-    operands = [_prepare(tensor) for tensor in given]
-    gradients = [
-        None if gradient is None else _prepare(gradient) for gradient in (grad_output, grad_last_hidden, grad_last_cell)
-    ]
-    of_input, of_weight_input, of_weight_hidden, of_bias, _, of_hidden, of_cell = (
-        aten.mkldnn_rnn_layer_backward.default(
-            *operands,
-            *gradients,
-            *(reverse, _LSTM_MODE, hidden.shape[-1], 1, True, True, False, [], False, workspace),
-        )
-    )
-    found = (of_input, of_hidden, of_cell, of_weight_input, of_weight_hidden, of_bias)
-    return tuple(gradient.to(source.dtype) for gradient in found)
-
-
-def _prepare(tensor: torch.Tensor) -> torch.Tensor:
-    """In float32 and contiguous, and nothing that autograd would follow while gradient mode is on."""
-    return tensor.detach().to(torch.float32).contiguous()
-
-
-def _shape(
-    source: torch.Tensor,
-    hidden: torch.Tensor,
-    cell: torch.Tensor,
-    weight_input: torch.Tensor,
-    weight_hidden: torch.Tensor,
-    bias: torch.Tensor | None,
-    reverse: bool,
-    workspace_bytes: int,
-) -> Tensors:
-    output = source.new_empty((*source.shape[:2], hidden.shape[-1]))
-    states = (hidden.new_empty(hidden.shape), cell.new_empty(cell.shape))
-    return (output, *states, source.new_empty(workspace_bytes, dtype=torch.uint8))
-
-
-def _shape_backward(
-    grad_output: torch.Tensor | None,
-    grad_last_hidden: torch.Tensor | None,
-    grad_last_cell: torch.Tensor | None,
-    *operands: Any,
-) -> Tensors:
-    *alike, weight_input = (operands[index] for index in (0, 1, 2, 3, 4, 3))
-    return (*(tensor.new_empty(tensor.shape) for tensor in alike), weight_input.new_empty(weight_input.shape[0]))
-
-
-define_operator(
-    f"lstm_onednn({_OPERANDS}, Tensor? bias, bool reverse, int workspace_bytes) "
-    "-> (Tensor output, Tensor last_hidden, Tensor last_cell, Tensor workspace)",
-    meta=_shape,
-    cpu=_run,
-)
-define_operator(
-    f"lstm_onednn_backward(Tensor? grad_output, Tensor? grad_last_hidden, Tensor? grad_last_cell, {_OPERANDS}, "
-    "Tensor output, Tensor last_hidden, Tensor last_cell, Tensor workspace, bool reverse) -> (Tensor grad_input, "
-    "Tensor grad_hidden, Tensor grad_cell, Tensor grad_weight_input, Tensor grad_weight_hidden, Tensor grad_bias)",
-    meta=_shape_backward,
-    cpu=_run_backward,
-)
-
-LSTM_ONEDNN = torch.ops.openipu.lstm_onednn.default
-LSTM_ONEDNN_BACKWARD = torch.ops.openipu.lstm_onednn_backward.default
 
 
 def use_onednn(draft: Draft) -> None:
@@ -194,7 +85,7 @@ def measure_workspace(time: int, batch: int, features: int, width: int) -> int |
     state = torch.zeros(batch, width)
     weights = torch.zeros(4 * width, features), torch.zeros(4 * width, width)
     try:
-        *_, workspace = _run(torch.zeros(time, batch, features), state, state, *weights, None, False, 1)
+        *_, workspace = run_layer(torch.zeros(time, batch, features), state, state, *weights, None, False, 1)
     except RuntimeError:
         return None
     return workspace.numel() if isinstance(workspace, torch.Tensor) else None

@@ -6,16 +6,11 @@ the model's own folder or below it are opened, whatever the model says.
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from openipu.errors import TranslationError
-from openipu.files.origin import Origin
-from openipu.files.plain import open_plain
-
-_MANY_BYTES = 1 << 50
+from openipu.translate.mapped_files import MANY_BYTES, map_file
 
 
 def open_external(folder: Path | None, entries: Mapping[str, str], needed: int, what: str) -> memoryview:
@@ -39,18 +34,6 @@ def open_external(folder: Path | None, entries: Mapping[str, str], needed: int, 
     return view[offset : offset + length]
 
 
-def map_file(path: Path, what: str) -> memoryview:
-    """A plain file as a map: pages are read when they are looked at."""
-    origin = Origin(f"{what}: {path}", TranslationError, "Check that the file is there, whole, and a plain file.")
-    with open_plain(path, origin, _MANY_BYTES) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return memoryview(b"")
-        try:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (OSError, ValueError, OverflowError) as error:  # more bytes than there are addresses
-            raise origin.fail(f"cannot be mapped: {error}") from error
-
-
 def _locate(folder: Path, location: str, what: str) -> Path:
     pure = PurePosixPath(location)
     if not location or "\0" in location or "\\" in location or pure.is_absolute() or ".." in pure.parts:
@@ -67,6 +50,6 @@ def _locate(folder: Path, location: str, what: str) -> Path:
 
 
 def _read_number(text: str, what: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > _MANY_BYTES:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > MANY_BYTES:
         raise TranslationError(f"{what} has {text[:40]!r} as a place in its file, which is not a number of bytes.")
     return int(text)

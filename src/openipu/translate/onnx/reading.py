@@ -16,7 +16,8 @@ import torch
 
 from openipu.errors import TranslationError
 from openipu.translate.foreign import Dimension, ForeignGraph, ForeignNode, Place, TensorType, Weight
-from openipu.translate.onnx.external import map_file, open_external
+from openipu.translate.mapped_files import map_file
+from openipu.translate.onnx.external import open_external
 from openipu.translate.onnx.formats import DTYPES, find_dtype
 from openipu.translate.onnx.order import sort_nodes
 from openipu.translate.onnx.wire import Extent, strip_weights

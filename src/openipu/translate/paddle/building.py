@@ -7,7 +7,7 @@ that live on between runs. Bodies of control flow become graphs inside their nod
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openipu.errors import TranslationError
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
@@ -73,7 +73,7 @@ def _build_node(program: PaddleProgram, op: PaddleOp, stopped: frozenset[str], d
             attributes[name] = _build_body(program, number, stopped, depth + 1)
     if attributes == op.attributes:
         return make_node(op, stopped)
-    return make_node(PaddleOp(op.type, op.inputs, op.outputs, attributes, op.number), stopped)
+    return make_node(replace(op, attributes=attributes), stopped)
 
 
 def _build_body(program: PaddleProgram, number: int, stopped: frozenset[str], depth: int) -> ForeignGraph:

@@ -45,8 +45,8 @@ def make_node(op: PaddleOp, stopped: frozenset[str] = frozenset()) -> ForeignNod
     custom = op.attributes.get(CUSTOM)
     if isinstance(custom, CustomName):
         own, called = list_own_attributes(op.attributes), (custom.table_domain, custom.version)
-        return ForeignNode(custom.op, *tensors, own, *called, name, op.number, scope, place)
-    return ForeignNode(op.type, *tensors, attributes, DOMAIN, 1, name, op.number, scope, place)
+        return ForeignNode(custom.op, *tensors, own, *called, name, op.number, scope, place, line=op.line)
+    return ForeignNode(op.type, *tensors, attributes, DOMAIN, 1, name, op.number, scope, place, line=op.line)
 
 
 def _find_extents(slots: Mapping[str, tuple[str, ...]]) -> Slots:

@@ -17,7 +17,7 @@ from openipu.files.documents import LARGEST_JSON
 from openipu.files.origin import Origin
 from openipu.files.plain import read_bytes
 from openipu.translate.foreign import ForeignGraph, TensorType, Weight
-from openipu.translate.onnx.external import map_file
+from openipu.translate.mapped_files import map_file
 from openipu.translate.paddle.building import build_graph, find_type
 from openipu.translate.paddle.legacy import read_legacy
 from openipu.translate.paddle.module import PaddleModule

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from openipu.graph import SourceLine
+
 # Numbers of VarType.Type
 DTYPES: dict[int, torch.dtype] = {
     0: torch.bool,
@@ -54,6 +56,7 @@ class PaddleOp:
     outputs: Mapping[str, tuple[str, ...]]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     number: int = 0  # its place in its block
+    line: SourceLine | None = None  # of the user's code, for programs of this process
 
     @property
     def role(self) -> int:

@@ -38,6 +38,7 @@ _UNARY: dict[str, Unary] = {
     "exp": torch.exp,
     "expm1": torch.expm1,
     "floor": torch.floor,
+    "identity": lambda x: x,
     "isfinite_v2": torch.isfinite,
     "isinf_v2": torch.isinf,
     "isnan_v2": torch.isnan,

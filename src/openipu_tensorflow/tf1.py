@@ -19,17 +19,20 @@ def activate(name: str = "tensorflow") -> None:
     restore_layers()
     keep_layers_once()
     take_types_of_inputs()
+    accept_whole_floats()
     sys.modules[name] = v1
 
 
 def restore_layers() -> None:
-    """Let `tf.layers` of TensorFlow 1 be what TensorFlow still has of it, where Keras 3 says that it has none."""
+    """Let `tf.layers` and `tf.nn.rnn_cell` of TensorFlow 1 be what TensorFlow still has of them: Keras 3 has none."""
     import keras
     import tensorflow.compat.v1 as v1
     from tensorflow.python.util import lazy_loader
 
     if keras.__version__.startswith("3."):
         v1.layers = lazy_loader.LazyLoader("layers", vars(v1), "tensorflow.python.layers.layers")
+        cells = "tensorflow.python.keras.layers.legacy_rnn.rnn_cell_impl"
+        v1.nn.rnn_cell = lazy_loader.LazyLoader("rnn_cell", {}, cells)
 
 
 def keep_layers_once() -> None:
@@ -59,3 +62,15 @@ def take_types_of_inputs() -> None:
         return original(self, *args, **kwargs)
 
     keras.Layer.__call__ = call
+
+
+def accept_whole_floats() -> None:
+    """Let 8 / 4 be a size, as it was."""
+    from tensorflow.python.framework import tensor_shape
+
+    original = tensor_shape.Dimension.__init__
+
+    def initialize(self: Any, value: Any) -> None:
+        original(self, int(value) if isinstance(value, float) and value.is_integer() else value)
+
+    tensor_shape.Dimension.__init__ = initialize

@@ -67,6 +67,7 @@ def _put_back() -> None:
         cond,
         control_flow_case,
         control_flow_ops,
+        functional_ops,
         variables,
         while_loop,
     )
@@ -75,6 +76,7 @@ def _put_back() -> None:
     control_flow_ops.cond = cond.cond
     control_flow_ops.while_loop = while_loop.while_loop
     control_flow_ops.case = control_flow_case.case
+    functional_ops.partitioned_call = lambda args, f, **settings: f(*args)
     array_ops.stack, array_ops.unstack = array_ops_stack.stack, array_ops_stack.unstack
     sys.modules["tensorflow.python.keras.datasets"] = importlib.import_module("keras.datasets")
 

@@ -141,3 +141,36 @@ def test_a_benchmark_of_data_counts_every_element():
         text = session.run(ipu.dataset_benchmark.dataset_benchmark(dataset, 2, 5))[0]
     epochs = json.loads(text)["epochs"]
     assert [(entry["elements_processed"], entry["total_bytes_processed"]) for entry in epochs] == [(5, 40), (5, 40)]
+
+
+def test_values_that_a_loop_carries_are_each_replicas_own():
+    strategy = make_strategy(2)
+    queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    @tf.function
+    def count(start):
+        total = start
+        for _ in tf.range(3):
+            queue.enqueue(total)
+            total *= 2
+        return total
+
+    assert strategy.run(count, [tf.constant(1)]).numpy() == 8
+    numpy.testing.assert_array_equal(queue.dequeue(), [[1, 1], [2, 2], [4, 4]])
+
+
+def test_a_variable_that_a_function_only_writes_is_written():
+    strategy = make_strategy()
+    with strategy.scope():
+        count, total = tf.Variable(1), tf.Variable(0.0)
+
+    @tf.function
+    def step(x):
+        count.assign_add(2, read_value=False)
+        total.assign_add(x)
+        return total * 1.0
+
+    assert strategy.run(step, [tf.constant(3.0)]).numpy() == 3.0
+    assert strategy.run(step, [tf.constant(3.0)]).numpy() == 6.0
+    assert (count.numpy(), total.numpy()) == (5, 6.0)
+    assert len(strategy.distribute_datasets_from_function(lambda context: tf.data.Dataset.range(4))) == 4

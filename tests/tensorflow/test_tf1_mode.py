@@ -107,7 +107,9 @@ model = tf.keras.Sequential([conv, conv, tf.keras.layers.Flatten()])
 half = tf.keras.layers.Dense(2)
 
 def my_net(x):
+    assert tf.TensorShape([8 / 4]) == [2]
     features = model(x)
+    tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(3), x[..., 0], dtype=tf.float32)
     return tf.layers.dense(tf.layers.flatten(x), 3), features, half(tf.cast(features, tf.float16))
 
 with tf.device("cpu"):

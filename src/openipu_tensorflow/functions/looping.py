@@ -32,6 +32,7 @@ class _Traced:
     inputs: Sequence[Any]
     returned: Any  # a nest of tensors of the graph
     prepared: Prepared
+    held: Sequence[Any]  # variables: a graph does not keep them
 
 
 class LoopedFunction:
@@ -86,10 +87,41 @@ class LoopedFunction:
                 returned = tf.nest.map_structure(_to_tensor, returned)
                 level.outputs = [tensor for tensor in tf.nest.flatten(returned) if tensor is not None]
                 level.targets = _list_effects(graph, level)
-        graph.variables = list(graph._watched_variables)
+        held = complete_variables(graph, graph._watched_variables)
         check_types(inputs, "input")
         check_types(level.outputs, "output")
-        return _Traced(graph, inputs, returned, prepare_level(graph, level))
+        return _Traced(graph, inputs, returned, prepare_level(graph, level), held)
+
+
+class HandleVariable:
+    """A variable that a function writes without reading it: only its handle is captured."""
+
+    def __init__(self, handle: Any) -> None:
+        kind = handle._handle_data.shape_and_type[0]
+        self.handle, self.dtype, self.shape = handle, tf.as_dtype(kind.dtype), tf.TensorShape(kind.shape)
+        self.name = self._unique_id = f"variable_{id(handle)}:0"
+
+    def numpy(self) -> Any:
+        return tf.raw_ops.ReadVariableOp(resource=self.handle, dtype=self.dtype).numpy()
+
+    def assign(self, value: Any) -> None:
+        tf.raw_ops.AssignVariableOp(resource=self.handle, value=tf.constant(value, self.dtype))
+
+
+def complete_variables(graph: Any, read: Iterable[Any]) -> list[Any]:
+    """Give a function's graph all variables that it has handles of, those that it only writes too. The graph does not
+    keep them: what is returned must live as long as it does."""
+    held = list(read)
+    known = {id(variable.handle) for variable in held}
+    captured = [outer for outer, inner in graph.captures if inner.dtype == tf.resource]
+    held += [HandleVariable(handle) for handle in captured if id(handle) not in known and _is_variable(handle)]
+    graph.variables = held
+    return held
+
+
+def _is_variable(handle: Any) -> bool:
+    data = getattr(handle, "_handle_data", None)
+    return data is not None and bool(data.is_set) and len(data.shape_and_type) == 1
 
 
 class EagerVariables:

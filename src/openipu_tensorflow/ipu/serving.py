@@ -151,7 +151,10 @@ def _list_parameters(function: Any) -> list[str]:
 def _name_specs(function: Any, specs: Sequence[Any], skipped: int = 0) -> list[Any]:
     names = _list_parameters(function)[skipped:]
     names += [f"input_{place}" for place in range(len(names), len(specs))]
-    return [tf.TensorSpec(spec.shape, spec.dtype, spec.name or name) for spec, name in zip(specs, names, strict=False)]
+    return [
+        tf.TensorSpec(spec.shape, spec.dtype, _clean(spec.name or name))
+        for spec, name in zip(specs, names, strict=False)
+    ]
 
 
 def _chain(steps: Sequence[Callable[..., Any]]) -> Callable[..., list[Any]]:
@@ -203,7 +206,7 @@ def _save(run: Callable[..., list[Any]], specs: Sequence[Any], export_dir: Any, 
         return dict(zip(titles, found, strict=True))
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(_clean(spec.name), kind) for spec in specs]
+    parameters = [inspect.Parameter(spec.name, kind) for spec in specs]
     serve.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function = tf.function(serve, input_signature=list(specs), autograph=False)
     concrete = function.get_concrete_function()

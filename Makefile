@@ -111,7 +111,8 @@ conformance-paddle: $(PADDLE_READY) ## run the public test/ipu of Paddle; OPENIP
 	$(PADDLE)/bin/python tests/conformance/run_paddle.py --page
 
 conformance-tensorflow: $(TF_READY) ## run the public tests of TensorFlow on IPU; OPENIPU_TENSORFLOW_CHECKOUT names their checkout
-	$(TF)/bin/python tests/conformance/run_tensorflow.py --page
+	-$(TF)/bin/python tests/conformance/run_tensorflow.py
+	$(TF)/bin/python tests/conformance/tensorflow_page.py tensorflow_outcomes.json
 
 conformance-tensorflow-programs: $(TF_READY) ## run TensorFlow's public programs; OPENIPU_TUTORIALS_CHECKOUT names their checkout
 	OMP_NUM_THREADS=1 $(TF)/bin/python tests/conformance/run_tensorflow_programs.py --page

@@ -29,6 +29,7 @@ ALIASES = {  # names that only the original's packages had, and all below them: 
     "tensorflow.compiler.plugin": "openipu_tensorflow.plugin",
     "tensorflow.keras.ipu": "openipu_tensorflow.keras",
     "keras.ipu": "openipu_tensorflow.keras",
+    "tensorflow.python.estimator": "openipu_tensorflow.estimator",
     "ipu_tensorflow_addons": "openipu_tensorflow.addons",
 }
 _FIRST = ("tensorflow.", "keras.", "ipu_")  # how each of them begins

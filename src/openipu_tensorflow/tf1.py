@@ -7,6 +7,7 @@ default, and `import tensorflow` gives the names of `tensorflow.compat.v1`, `tf.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 
 def activate(name: str = "tensorflow") -> None:
@@ -16,14 +17,60 @@ def activate(name: str = "tensorflow") -> None:
     v1.disable_v2_behavior()
     v1.__path__ = sys.modules[name].__path__  # so that packages inside, such as tensorflow.keras, are still found
     restore_layers()
+    keep_layers_once()
+    take_types_of_inputs()
+    accept_whole_floats()
     sys.modules[name] = v1
 
 
 def restore_layers() -> None:
-    """Let `tf.layers` of TensorFlow 1 be what TensorFlow still has of it, where Keras 3 says that it has none."""
+    """Let `tf.layers` and `tf.nn.rnn_cell` of TensorFlow 1 be what TensorFlow still has of them: Keras 3 has none."""
     import keras
     import tensorflow.compat.v1 as v1
     from tensorflow.python.util import lazy_loader
 
     if keras.__version__.startswith("3."):
         v1.layers = lazy_loader.LazyLoader("layers", vars(v1), "tensorflow.python.layers.layers")
+        cells = "tensorflow.python.keras.layers.legacy_rnn.rnn_cell_impl"
+        v1.nn.rnn_cell = lazy_loader.LazyLoader("rnn_cell", {}, cells)
+
+
+def keep_layers_once() -> None:
+    """Let a Sequential model have a layer that it is given twice only once, as Keras of that time did."""
+    import keras
+
+    original = keras.Sequential.add
+
+    def add(self: Any, layer: Any, **kwargs: Any) -> Any:
+        return None if any(layer is held for held in self._layers) else original(self, layer, **kwargs)
+
+    keras.Sequential.add = add
+
+
+def take_types_of_inputs() -> None:
+    """Let a layer whose first input is half be half, as Keras of that time did; Keras 3 casts the input to float."""
+    import keras
+
+    original = keras.Layer.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.built and self.dtype_policy.name == "float32":
+            given = [entry.dtype for entry in keras.tree.flatten((args, kwargs)) if hasattr(entry, "dtype")]
+            types = (keras.backend.standardize_dtype(entry) for entry in given)
+            if next((entry for entry in types if entry.startswith("float")), "") == "float16":
+                self.dtype_policy = "float16"
+        return original(self, *args, **kwargs)
+
+    keras.Layer.__call__ = call
+
+
+def accept_whole_floats() -> None:
+    """Let 8 / 4 be a size, as it was."""
+    from tensorflow.python.framework import tensor_shape
+
+    original = tensor_shape.Dimension.__init__
+
+    def initialize(self: Any, value: Any) -> None:
+        original(self, int(value) if isinstance(value, float) and value.is_integer() else value)
+
+    tensor_shape.Dimension.__init__ = initialize

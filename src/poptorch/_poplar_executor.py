@@ -18,7 +18,7 @@ from openipu import session
 from openipu.capture import hold_models
 from openipu.graph import Program, RunOptions
 from openipu.pod import Lease
-from openipu.run import RunResult
+from openipu.run import RunResult, reclaim_memory
 from openipu.trace import COMPILE, RUN, TRANSFER, WAIT, is_tracing, mark_past, span
 from poptorch import _hooks
 from poptorch._args_parser import prepare_types
@@ -291,6 +291,7 @@ class PoplarExecutor(Transfers, Saving, Inspection):
                 unwrap_model(self._user_model)
             self._compiled = self._compiled_inputs = self._weights = self._result = self._detached_rng_state = None
             self._release()
+            reclaim_memory()
 
     @one_at_a_time
     def group_replicas(

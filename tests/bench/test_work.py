@@ -26,6 +26,8 @@ from bench.work.process_figures import (
 )
 from bench.work.steps import make_call_inputs, make_optimizer, make_step
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def one_thread():

@@ -87,18 +87,23 @@ def run_suite(suite: Suite, description: str | None) -> int:
     wanted = [
         entry for entry in suite.programs if not options.names or any(name in entry.name for name in options.names)
     ]
+    names = [entry.name for entry in suite.programs]
     with tempfile.TemporaryDirectory(prefix=f"{suite.title}-programs-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         for part in suite.parts:
             shutil.copytree(checkout / part, folder / part)
         suite.prepare(folder)
-        outcomes = [run_program(suite, program, folder, options) for program in wanted]
+        outcomes = []
+        for program in wanted:
+            outcomes.append(run_program(suite, program, folder, options))
+            if options.json:
+                keep_outcomes(options.json, outcomes, names)
     failed = [outcome for outcome in outcomes if not outcome.passed]
     print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
     for name, reason in suite.not_run.items():
         print(f"    not run: {name} ({reason})")
     if options.json:
-        outcomes = keep_outcomes(options.json, outcomes, [entry.name for entry in suite.programs])
+        outcomes = keep_outcomes(options.json, outcomes, names)
     if suite.mark and options.page:
         page = PAGE.read_text(encoding="utf-8")
         PAGE.write_text(replace_section(page, suite.mark, write_section(suite, outcomes)), encoding="utf-8")

@@ -4,10 +4,10 @@
         [--json OUT] [--page] [NAME ...]
 
 The checkout is only read: what is needed of it is copied to a temporary folder. Data sets are made up in their own
-formats (`examples/tensorflow/offline.py`) below a HOME of the runner's own, a fifth of their size where the format
-allows it. Programs are called as their own pages and tests call them, with fewer steps where an argument says how many;
-what they must print is what their own tests look for. Programs of the 1.15 time that rely on graphs by default get
-`OPENIPU_TF1=1`, which is what `openipu run --tf1` does.
+formats (`examples/tensorflow/offline.py`) below a HOME of the runner's own, a twentieth of their size where the format
+and the program allow it. Programs are called as their own pages and tests call them, with fewer steps where an argument
+says how many; what they must print is what their own tests look for. Programs of the 1.15 time that rely on graphs by
+default get `OPENIPU_TF1=1`, which is what `openipu run --tf1` does.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ BASICS, HALF, PIPELINING = (
 )
 KERAS, FEEDS, BOARD = (f"tutorials/tensorflow2/{name}" for name in ("keras", "infeed_outfeed", "tensorboard"))
 PARALLEL, KERNELS = "tech_notes_code/model_parallelism", "kernel_benchmarks/tensorflow"
+SHARES = ("20", "5", "1")  # data sets have a twentieth of their size, or more where a program needs it
 WELL = "Program ran successfully"
 TF1 = {"OPENIPU_TF1": "1"}
-FULL = {"WHOLE_DATA": "1"}  # of the runner's own: data sets in their whole size
+FULL, FIFTH = {"DATA_SHARE": "1"}, {"DATA_SHARE": "5"}  # of the runner's own
 ITEMS = r"(\w+.\w+) items/sec"
 FILES = "needs files from the network: weights and images"
 CPP = "compiles C++ for the SDK"
@@ -86,7 +87,7 @@ TUTORIALS_1 = (
     train(PIPELINING, "answers/step3_pipelining.py --epochs 3"),
     train(PIPELINING, "answers/step4_configurable_stages.py --epochs 3"),
     train(PIPELINING, "answers/ipu_pipeline_estimator.py --epochs 3"),
-    train(PIPELINING, "tutorial_code_only.py"),
+    train(PIPELINING, "tutorial_code_only.py --epochs 3", "samples/sec"),
 )
 TUTORIALS_2 = (
     train(f"{KERAS}/completed_example", "main.py"),
@@ -94,8 +95,8 @@ TUTORIALS_2 = (
     train(f"{KERAS}/completed_example", "main.py --use-ipu --pipelining"),
     train(f"{KERAS}/completed_demos", "completed_demo_ipu.py"),
     train(f"{KERAS}/completed_demos", "completed_demo_faster.py"),
-    train(f"{KERAS}/completed_demos", "completed_demo_replicated.py"),
-    train(f"{KERAS}/completed_demos", "completed_demo_pipelining.py"),
+    train(f"{KERAS}/completed_demos", "completed_demo_replicated.py", environment=FIFTH),
+    train(f"{KERAS}/completed_demos", "completed_demo_pipelining.py", environment=FULL),
     train(KERAS, "demo_code_only.py", "152/152", environment=FULL),
     train(FEEDS, "completed_code/mnist_with_feeds.py", "Time taken using infeed/outfeed queues"),
     train(FEEDS, "completed_code/mnist_without_feeds.py", "Time taken without infeed/outfeed queues"),
@@ -104,13 +105,13 @@ TUTORIALS_2 = (
 _MNIST2 = "mnist.py --model-type Model --no-pipelining --epochs 1 --steps-per-epoch 500"
 _BIAS = r"Gradients callback\nkey: Dense_128\/bias:0_grad shape: \({}, 128\)"
 FEATURES_1 = (
-    Program(f"{FEATURES}/connection_type", "connection_type.py --connection_type ALWAYS", r"\[3\. 8\.\]"),
-    Program(f"{FEATURES}/connection_type", "connection_type.py --connection_type ON_DEMAND", r"\[3\. 8\.\]"),
+    Program(f"{FEATURES}/connection_type", "connection_type.py --connection_type ALWAYS", r"array\(\[3\., 8\.\]"),
+    Program(f"{FEATURES}/connection_type", "connection_type.py --connection_type ON_DEMAND", r"array\(\[3\., 8\.\]"),
     Program(f"{FEATURES}/connection_type", "connection_type.py --connection_type NEVER", r"Compiled\s*$"),
     Program(
         f"{FEATURES}/connection_type",
         "connection_type.py --connection_type PRE_COMPILE",
-        r"\[0\. 0\.\]",
+        r"array\(\[0\., 0\.\]",
         environment={"TF_POPLAR_FLAGS": "--executable_cache_path=cache"},
     ),
     train(f"{FEATURES}/inspecting_tensors", "model.py", r"FCModel/dense2/kernel:0_grad shape: \(100, 256, 128\)"),
@@ -132,7 +133,7 @@ FEATURES_1 = (
         environment=TF1,
     ),
     train(f"{FEATURES}/pipelining", "pipelining.py", r"loss: 0\.0[01]\d*"),
-    train(f"{FEATURES}/popdist", "popdist_training.py", r"Epoch 2: loss=", until=r"Epoch 2: loss=", **share(2, 2)),
+    Program(f"{FEATURES}/popdist", "popdist_training.py", r"Epoch 2: loss=", until=r"Epoch 2: loss=", **share(2, 2)),
     *(
         train(
             f"{FEATURES}/replication",
@@ -156,7 +157,7 @@ FEATURES_1 = (
         environment=TF1,
         fails="multiple|divisible",
     ),
-    Program(f"{FEATURES}/sharding", "simple_sharding.py", r"\[3\. 8\.\]", environment=TF1),
+    Program(f"{FEATURES}/sharding", "simple_sharding.py", r"array\(\[3\., 8\.\]", environment=TF1),
 )
 FEATURES_2 = (
     train(f"{FEATURES2}/embeddings", "imdb.py", "Epoch 2/"),
@@ -201,7 +202,7 @@ FEATURES_2 = (
         "cifar10_ipu_pipeline_estimator.py --epochs 1 --batch-size 50",
         "Validation accuracy",
     ),
-    train(f"{FEATURES2}/popdist", "popdist_training.py", "Epoch 2/100", until="Epoch 2/100", **share(2, 2)),
+    Program(f"{FEATURES2}/popdist", "popdist_training.py", "Epoch 2/100", until="Epoch 2/100", **share(2, 2)),
     Program(f"{FEATURES2}/recomputation_checkpoints", "recompute_lstm.py --seq-len 64 --checkpoints 7", "loss:"),
     Program(
         f"{FEATURES2}/recomputation_checkpoints",
@@ -237,9 +238,9 @@ BENCHMARKS = tuple(
     for words, expected in (
         (f"dense.py {_SHORT}", ITEMS),
         (f"dense.py --train --include-activation --size 256 --batch-size 128 {_SHORT}", ITEMS),
-        ('dense.py --convolution-options={"availableMemoryProportion":"0.2"} --steps 1', ITEMS),
+        ('dense.py --convolution-options={"availableMemoryProportion":"0.2"} --batches-per-step 2', ITEMS),
         (f"dense.py --replicas 2 {_SHORT}", ITEMS),
-        ('dense.py --matmul-options={"partialsType":"half"} --size 128 --batch-size 4 --steps 1', ITEMS),
+        ('dense.py --matmul-options={"partialsType":"half"} --size 128 --batch-size 4 --batches-per-step 2', ITEMS),
         (f"grouped_conv.py --batch-size 2 {_SHORT}", ITEMS),
         (f"grouped_conv.py --train --input-size 56 --stride 3 --filter-in 32 --filter-out 16 {_SHORT}", ITEMS),
         (f"lstm.py --batch-size 8 --timesteps 5 --hidden-size 64 {_SHORT}", ITEMS),
@@ -263,19 +264,19 @@ def prepare(folder: Path) -> None:
     offline = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(offline)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "openipu-made-data"
-    for home, part in (("home", 5), ("home_whole", 1)):
-        offline.fill(cache / home, list(offline.MAKERS), part)
-        datasets = folder / home / ".keras" / "datasets"
+    names = list(offline.MAKERS)
+    for part in SHARES:
+        offline.fill(cache / part, names if part == SHARES[0] else ["mnist"], int(part))
+        datasets = folder / f"home_{part}" / ".keras" / "datasets"
         datasets.mkdir(parents=True)
-        for entry in (cache / home).iterdir():
-            (datasets / entry.name).symlink_to(entry)
-        listed = datasets / offline.MADE
-        listed.unlink()
-        listed.write_text((cache / home / offline.MADE).read_text())
+        for file, _ in offline.MAKERS.values():
+            own = cache / part / file
+            (datasets / file).symlink_to(own if own.exists() else cache / SHARES[0] / file)
+        (datasets / offline.MADE).write_text("\n".join(file for file, _ in offline.MAKERS.values()))
 
 
 def surround(program: Program, folder: Path) -> Mapping[str, str]:
-    home = folder / ("home_whole" if program.environment.get("WHOLE_DATA") else "home")
+    home = folder / f"home_{program.environment.get('DATA_SHARE', SHARES[0])}"
     return {"HOME": str(home), "TF_CPP_MIN_LOG_LEVEL": "2", "OPENIPU_CACHE_DIR": str(folder / "cache")}
 
 

@@ -11,6 +11,8 @@ import importlib
 import importlib.util
 import os
 import sys
+import weakref
+from collections import Counter
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -65,6 +67,7 @@ def _put_back() -> None:
         cond,
         control_flow_case,
         control_flow_ops,
+        functional_ops,
         variables,
         while_loop,
     )
@@ -73,7 +76,28 @@ def _put_back() -> None:
     control_flow_ops.cond = cond.cond
     control_flow_ops.while_loop = while_loop.while_loop
     control_flow_ops.case = control_flow_case.case
+    functional_ops.partitioned_call = lambda args, f, **settings: f(*args)
     array_ops.stack, array_ops.unstack = array_ops_stack.stack, array_ops_stack.unstack
+    sys.modules["tensorflow.python.keras.datasets"] = importlib.import_module("keras.datasets")
+
+
+def _name_by_graph() -> None:
+    """Keras of TensorFlow 2.6 counted the names of layers anew in each graph; Keras 3 counts them for the process."""
+    from keras.src.utils import naming
+    from tensorflow.python.framework import ops
+
+    counts: weakref.WeakKeyDictionary[object, Counter[str]] = weakref.WeakKeyDictionary()
+    original = naming.uniquify
+
+    def uniquify(name: str) -> str:
+        graph = ops.get_default_graph()
+        if ops.executing_eagerly_outside_functions():
+            return str(original(name))
+        own = counts.setdefault(graph, Counter())
+        own[name] += 1
+        return name if own[name] == 1 else f"{name}_{own[name] - 1}"
+
+    naming.uniquify = uniquify
 
 
 def _put_in() -> None:
@@ -84,10 +108,12 @@ def _put_in() -> None:
     from tensorflow.python.ipu.ops import pipelining_ops
     from tensorflow.python.util import nest
 
+    sys.modules.setdefault("popef", ModuleType("popef"))  # a reader of files that are not written here
     gen_ipu_ops.ipu_event_trace = lambda: constant_op.constant([], dtypes.string)
     pipelining_ops._to_flat_list = nest.flatten
 
 
 sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
 _put_back()
+_name_by_graph()
 _put_in()

@@ -13,6 +13,8 @@ from openipu.machine import resolve_system
 from openipu.plan import plan_program
 from openipu.run import Executable
 
+pytestmark = pytest.mark.slow
+
 LAYERS = (4, 8, 16)
 MOST_GROWTH = 2.2  # for twice the layers
 

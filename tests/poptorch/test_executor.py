@@ -1,7 +1,9 @@
 """PoplarExecutor: life cycle, attributes, profile, cycles."""
 
 import datetime
+import gc
 import json
+import weakref
 
 import pytest
 import torch
@@ -188,3 +190,15 @@ def test_inference_of_a_training_executor_shares_its_model():
 def test_unknown_names_are_no_attributes():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = poptorch.nonsense
+
+
+def test_destroy_frees_the_memory_of_the_program_at_once():
+    executor = poptorch.trainingModel(model := Trainer(), quiet(), torch.optim.SGD(model.parameters(), lr=0.1))
+    executor(torch.ones(1, 2))
+    graph = weakref.ref(executor._compiled.program.micro.module)
+    gc.disable()  # Python looks for cycles when it likes; the next program may come before that
+    try:
+        executor.destroy()
+        assert graph() is None
+    finally:
+        gc.enable()

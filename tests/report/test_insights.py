@@ -122,6 +122,11 @@ def test_bubbles_tell_what_twice_the_micro_batches_would_do() -> None:
     bubbles = found["pipeline-bubbles"]
     more = find(make_pipelined_plan(cycles=(10_000, 10_000, 10_000, 10_000), micro_batches=8))["pipeline-bubbles"]
     assert bubbles.value > more.value > 0
+    pipeline = make_pipelined_plan(cycles=(10_000, 10_000, 10_000, 10_000), micro_batches=4).pipeline
+    assert pipeline is not None
+    loads = [sum(stage.cycles for stage in pipeline.stages if stage.ipu == ipu) for ipu in range(4)]
+    assert bubbles.value == pytest.approx(1 - 4 * max(loads) / pipeline.total_cycles)
+    assert f"would bring that to {format_share(more.value)}" in bubbles.remedy
     assert bubbles.remedy.startswith("8 micro-batches between two flushes")
     assert "slow-stage" not in found or found["slow-stage"].value < 1.5
 
@@ -134,6 +139,32 @@ def test_the_ipu_that_sets_the_pace_is_named_with_where_to_move_layers() -> None
     assert finding.title == f"IPU 2 sets the pace at {loads[2] / (sum(loads) / 4):.2f}x the mean"
     assert finding.value == pytest.approx(max(loads) * 4 / sum(loads))
     assert "from IPU 2 to IPU 1" in finding.remedy or "from IPU 2 to IPU 3" in finding.remedy
+
+
+def test_a_pipeline_that_is_full_most_of_the_time_still_tells_what_filling_it_costs() -> None:
+    """Stages that tie: no IPU is ever without work in the ticks that fill, and all of them wait there."""
+    plan = make_pipelined_plan(cycles=(10_000, 30_000, 30_000, 30_000), micro_batches=16)
+    assert plan.pipeline is not None
+    lost = 1 - 16 * max(stage.cycles for stage in plan.pipeline.stages) / plan.pipeline.total_cycles
+    assert find(plan)["pipeline-bubbles"].value == pytest.approx(lost, abs=0.2)
+    assert "pipeline-bubbles" not in find(
+        make_pipelined_plan(cycles=(10_000, 30_000, 30_000, 30_000), micro_batches=512)
+    )
+
+
+def test_ipus_that_tie_are_named_together_and_layers_go_only_where_there_is_room() -> None:
+    cycles = (10_000, 50_000, 50_000, 50_000)
+    profile = build_profile(make_pipelined_plan(cycles=cycles, micro_batches=64))
+    finding = next(finding for finding in find_insights(profile) if finding.rule == "slow-stage")
+    assert finding.title.startswith("IPUs 1, 2 and 3 set the pace at ")
+    assert finding.remedy.startswith("Move layers from IPUs 1, 2 and 3 to IPU 0, whose fullest tile is ")
+    limit = profile.fit.limit_bytes
+    full = dataclasses.replace(profile.memory[0], always_live=np.full(1472, int(0.97 * limit)))
+    crowded = dataclasses.replace(profile, memory=(full, *profile.memory[1:]))
+    stuck = next(finding for finding in find_insights(crowded) if finding.rule == "slow-stage")
+    assert stuck.remedy.startswith(
+        "Layers of IPUs 1, 2 and 3 cannot move to IPU 0 as the plan stands: it is nearly full"
+    )
 
 
 def test_copies_between_ipus_that_weigh_are_found() -> None:

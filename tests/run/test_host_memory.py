@@ -11,6 +11,8 @@ import torch
 
 from openipu.run.memory.host_memory import KEEP_PAGES_VARIABLE, keep_pages, reserve_zeros, touch_pages
 
+pytestmark = pytest.mark.slow
+
 LARGE = (1 << 8, 1 << 10)  # 1 MiB of float32
 POPULATE = (5, 14)  # the first Linux that lets pages appear on demand
 

@@ -17,6 +17,8 @@ from openipu.capture import capture_program, describe_optimizer, mark_loss, read
 from openipu.graph import RunOptions, Tier
 from openipu.run import Executable
 
+pytestmark = pytest.mark.slow
+
 # How the tensor that is written came to lie in memory. A cube: a mistake in the order of dimensions changes no shape.
 LAYOUTS = {
     "contiguous": lambda x: x * 1,

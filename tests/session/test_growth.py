@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bench.compile_cycles import run_popart, run_poplar
 
+pytestmark = pytest.mark.slow
+
 WARM_UP, CYCLES = 3, 8
 
 

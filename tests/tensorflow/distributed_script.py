@@ -79,9 +79,20 @@ def train_tf1():
             return session.run(v1.trainable_variables()[0]).reshape(-1)
 
 
+def sum_replicas():
+    """Collectives inside a program reach the replicas of all instances."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        given = v1.placeholder(np.float32, [2])
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            run = ipu.ipu_compiler.compile(ipu.cross_replica_ops.cross_replica_sum, [given])
+        with v1.Session() as session:
+            return session.run(run, {given: [1.0, INDEX]})[0].tolist()
+
+
 configure()
 weights = train_keras().tolist()
 gathered = allgather(tf.constant(INDEX)).numpy().tolist()
-found = {"weights": weights, "gathered": gathered, "tf1": train_tf1().tolist()}
+found = {"weights": weights, "gathered": gathered, "tf1": train_tf1().tolist(), "sum": sum_replicas()}
 with open(f"{sys.argv[2]}{INDEX}.json", "w", encoding="utf-8") as file:
     json.dump(found, file)

@@ -186,4 +186,5 @@ def test_two_instances_train_as_two_replicas_of_one_process_do(tmp_path):
         assert own["weights"] == together[0]["weights"]  # to the bit
         np.testing.assert_allclose(own["weights"], alone["weights"], rtol=1e-5, atol=1e-6)
         assert own["gathered"] == [0, 1]
+        assert own["sum"] == [2, 1]
         np.testing.assert_allclose(own["tf1"], alone["tf1"], rtol=1e-5, atol=1e-6)

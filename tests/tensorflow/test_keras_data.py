@@ -7,6 +7,7 @@ import logging
 import numpy
 import pytest
 
+import openipu_tensorflow.keras  # noqa: F401 (extends Keras)
 import tensorflow as tf
 from openipu_tensorflow.keras.data import chunks
 from openipu_tensorflow.keras.data.epochs import Feeding, IpuEpochIterator
@@ -131,3 +132,8 @@ def test_memory_of_a_batch_is_tensorflows_own():
     batch = tf.ones((1 << 20, 2))
     (_, _, execution), *_ = iterate(x=tf.data.Dataset.from_tensors(batch))
     assert execution.chunk == 1
+
+
+def test_an_input_of_one_dimension_may_be_a_number_as_in_keras_2():
+    assert tf.keras.Input(shape=(80), batch_size=4, dtype="int32").shape == (4, 80)
+    assert tf.keras.layers.InputLayer(shape=(80,)).batch_shape == (None, 80)

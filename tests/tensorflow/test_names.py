@@ -55,3 +55,13 @@ def test_the_names_are_there_in_a_new_process_without_any_preparation():
 
 def test_every_alias_is_looked_for():
     assert all(alias.startswith(openipu_startup._FIRST) for alias in openipu_startup.ALIASES)
+
+
+def test_keras_shows_its_part_for_ipus_without_an_import_of_it():
+    script = (
+        "from tensorflow.python import ipu\nimport keras\nfrom tensorflow import keras as tf_keras\n"
+        "import tensorflow as tf\n"
+        "assert keras.ipu is tf_keras.ipu is tf.keras.ipu is ipu.keras\nprint(keras.ipu.PipelineStage.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False)
+    assert done.stdout.strip() == "PipelineStage", done.stderr[-2000:]

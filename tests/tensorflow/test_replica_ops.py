@@ -137,7 +137,7 @@ def test_variables_that_are_not_reduced_part_and_those_of_the_first_replica_come
 
 def test_a_wrong_group_or_share_is_refused():
     with pytest.raises(ValueError, match="replica_group_size must be a positive number"):
-        ipu.cross_replica_ops.cross_replica_sum(tf.ones([2]), 0)
+        ipu.cross_replica_ops.cross_replica_sum(tf.ones([2]), -1)
     with pytest.raises(ValueError, match="cannot share evenly"):
         ipu.all_to_all_op.all_to_all(tf.ones([3]), 0, 0, 2)
     with pytest.raises(ValueError, match="There is no reduction"):
@@ -147,3 +147,8 @@ def test_a_wrong_group_or_share_is_refused():
 def test_eagerly_a_program_is_alone():
     np.testing.assert_array_equal(ipu.cross_replica_ops.cross_replica_sum(tf.ones([2])).numpy(), [1.0, 1.0])
     assert int(ipu.replication_ops.replication_index()) == 0
+
+
+def test_groups_that_do_not_fit_the_replicas_are_refused_before_the_program_runs():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"group size \(got 3\) does not evenly divide"):
+        run_once(lambda x: [ipu.cross_replica_ops.cross_replica_sum(x, 3)], np.ones(2, np.float32))

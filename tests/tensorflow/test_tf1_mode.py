@@ -92,3 +92,42 @@ def test_a_pipeline_on_an_ipu_device_runs_without_warnings_of_its_placement(tmp_
     assert done.stdout.strip() == "(8,)"
     assert "Failed to place the graph" not in done.stderr
     assert "was changed by setting attribute" not in done.stderr
+
+
+HABITS = """
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import ipu
+
+cfg = ipu.config.IPUConfig()
+cfg.auto_select_ipus = 1
+cfg.configure_ipu_system()
+conv = tf.keras.layers.Conv2D(8, 3, padding="same")
+model = tf.keras.Sequential([conv, conv, tf.keras.layers.Flatten()])
+half = tf.keras.layers.Dense(2)
+
+def my_net(x):
+    assert tf.TensorShape([8 / 4]) == [2]
+    features = model(x)
+    tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(3), x[..., 0], dtype=tf.float32)
+    return tf.layers.dense(tf.layers.flatten(x), 3), features, half(tf.cast(features, tf.float16))
+
+with tf.device("cpu"):
+    x = tf.placeholder(tf.float32, [2, 4, 4, 1])
+with ipu.scopes.ipu_scope("/device:IPU:0"):
+    results = ipu.ipu_compiler.compile(my_net, [x])
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for found in session.run(results, feed_dict={x: np.ones((2, 4, 4, 1), "f")}):
+        print(found.shape, found.dtype)
+"""
+
+
+def test_layers_are_what_they_were_in_tensorflow_1(tmp_path):
+    """`tf.layers`; a layer that a model is given twice is there once; a half input makes a layer half."""
+    script = Path(tmp_path) / "habits.py"
+    script.write_text(HABITS)
+    environment = {**os.environ, "OPENIPU_TF1": "1"}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split("\n")[:3] == ["(2, 3) float32", "(2, 128) float32", "(2, 2) float16"]

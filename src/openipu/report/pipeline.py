@@ -61,6 +61,7 @@ class PipelineSummary:
     steady_cycles: float
     total_cycles: float
     bubble_share: float  # mean of the IPUs
+    flush_share: float  # of the time, in which even the busiest IPU has nothing to do: the pipeline fills and drains
     slowest: IpuLoad
     slowest_ratio: float  # to the mean of the IPUs
     balanced_saving: float  # share of total_cycles that equal IPUs would save
@@ -143,6 +144,7 @@ def summarise_pipeline(pipeline: PipelineRecord) -> PipelineSummary:
         steady_cycles=pipeline.steady_cycles,
         total_cycles=pipeline.total_cycles,
         bubble_share=sum(load.bubble_share for load in loads) / len(loads),
+        flush_share=_measure_flush(pipeline, slowest.busy_cycles),
         slowest=slowest,
         slowest_ratio=slowest.tick_cycles / mean if mean else 1.0,
         balanced_saving=_estimate_saving(pipeline, tick_cycles, mean),
@@ -181,6 +183,11 @@ def _measure_idle(pipeline: PipelineRecord) -> dict[int, tuple[float, float]]:
 
 def _time_ticks(pipeline: PipelineRecord) -> float:
     return sum(run * max(load.values()) for run, load in _list_ticks(pipeline))
+
+
+def _measure_flush(pipeline: PipelineRecord, busiest: float) -> float:
+    total = _time_ticks(pipeline)
+    return max(0.0, 1 - busiest / total) if total else 0.0
 
 
 def _estimate_saving(pipeline: PipelineRecord, tick_cycles: dict[int, float], mean: float) -> float:

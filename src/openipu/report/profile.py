@@ -23,6 +23,7 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 UPDATE_PHASE = "update"
+COPYING_FAMILIES = ("layout", "transfer")  # ops that only move or reorder bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +321,11 @@ class Profile:
         if phase == UPDATE_PHASE:
             return iterations
         return iterations * int(self.options.get("gradient_accumulation", 1))
+
+    def kind_of(self, variable: VariableRecord) -> str:
+        """What a variable is kept for: its kind, or "copy" for what an op made that only moves or reorders bytes."""
+        made = None if variable.op is None else self.ops[variable.op].family
+        return "copy" if variable.kind in ("activation", "gradient") and made in COPYING_FAMILIES else variable.kind
 
     def always_live_by_kind(self, ipu: int) -> dict[str, Integers]:
         """Always-live variables of one IPU by kind: bytes on each tile."""

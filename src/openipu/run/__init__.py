@@ -3,6 +3,7 @@
 from openipu.run.batching import split_micro_batch
 from openipu.run.executable import Executable, MicroBatchTimes, RunResult
 from openipu.run.feeds import Source
+from openipu.run.memory.host_memory import reclaim_memory
 from openipu.run.memory.written_buffers import list_parting_statistics
 from openipu.run.passes.loss_scale import tracks_gradients
 from openipu.run.passes.simplify import PASSES
@@ -16,6 +17,7 @@ __all__ = [
     "Source",
     "list_parting_statistics",
     "list_tensors",
+    "reclaim_memory",
     "split_micro_batch",
     "tracks_gradients",
 ]

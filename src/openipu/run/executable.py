@@ -75,7 +75,8 @@ class Executable:
         self._needed = max((entry.index for entry in self._entries), default=-1) + 1
         self._results: tuple[MicroFunction, _Results] | None = None  # of the function that ran last
         graph = program.micro.module.graph
-        self._in_step = options.replicas > 1 and any(meets_replicas(node) for node in graph.nodes)
+        shared = options.replicas * options.instances > 1
+        self._in_step = shared and any(meets_replicas(node) for node in graph.nodes)
         self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
         self._has_news = False  # weights or state were written that other instances may not have
         self._tiers = Tiers(program, self._lanes, options, identity)
@@ -201,7 +202,7 @@ class Executable:
     def _start(self, feed: Feed) -> RunResult:
         options = self.options
         engine = self._tiers.start()
-        if options.training and options.instances > 1:
+        if options.instances > 1 and (options.training or self._in_step):
             with span(WAIT, "other instances"):
                 self._meet_instances()
         started = clock()
@@ -247,7 +248,8 @@ class Executable:
                     for number in range(options.replicas if self._in_step else 1)
                 ]
                 ready = clock()
-                made = run_in_step(calls, self.program.name) if self._in_step else [calls[0]()]
+                gather = None if self._group is None else self._group.gather
+                made = run_in_step(calls, self.program.name, gather) if self._in_step else [calls[0]()]
                 done = clock()
             values = made[replica] if self._in_step else made[0]
             self._write_back(results, values, replica)
@@ -266,7 +268,7 @@ class Executable:
             times.extend(MicroBatchTimes(asked, ready, done, clock(), kept) for kept in stored)
             last_iteration, last_within = divmod(position + fold - 1, steps)
             if last_within == steps - 1:
-                if self._group is not None:
+                if self._group is not None and options.training:
                     self._group.sum_gradients(engine.list_gradients())
                 engine.finish()
                 self._follow_gradients()
@@ -293,6 +295,8 @@ class Executable:
         """Before a call: all instances have the weights and the state that one of them was given."""
         if self._group is None:
             self._group = join_instances(self.options.instances)
+        if not self.options.training:  # each instance reads weights of its own
+            return
         source = self._group.find_source(self._has_news)
         if source is not None:
             with torch.no_grad():

@@ -54,6 +54,18 @@ class InstanceGroup:
             for parts in _pack(_drop_doubles(tensors)):
                 _apply_packed(parts, lambda tensor: distributed.broadcast(tensor, source))
 
+    def gather(self, tensors: Sequence[Sequence[torch.Tensor]]) -> tuple[list[list[torch.Tensor]], slice]:
+        """What the replicas of all instances have, in order, and which of them are this instance's own."""
+        columns = []
+        with self._watch("replicas exchanged values"):
+            for own in zip(*tensors, strict=True):
+                stacked = torch.stack(own)
+                found = [torch.empty_like(stacked) for _ in range(self.count)]
+                distributed.all_gather(found, stacked)
+                columns.append(torch.cat(found).unbind())
+        first = self.index * len(tensors)
+        return [list(row) for row in zip(*columns, strict=True)], slice(first, first + len(tensors))
+
     def sum_counts(self, counts: Sequence[int]) -> list[int]:
         """Whole numbers, summed over all instances."""
         total = torch.tensor(list(counts), dtype=torch.int64)

@@ -84,8 +84,11 @@ class _Replica:
         self._paused.release()
 
 
-def run_in_step(functions: Sequence[Callable[[], Values]], name: str) -> list[Values]:
-    """What each replica returns. `name`: of the program, for messages."""
+Gather = Callable[[Sequence[Tensors]], tuple[Sequence[Tensors], slice]]  # all replicas' tensors; which are our own
+
+
+def run_in_step(functions: Sequence[Callable[[], Values]], name: str, gather: Gather | None = None) -> list[Values]:
+    """What each replica returns. `name`: of the program, for messages; `gather`: from replicas of other processes."""
     replicas = [_Replica(function) for function in functions]
     given: Sequence[Tensors | None] = [None] * len(replicas)
     try:
@@ -103,7 +106,9 @@ def run_in_step(functions: Sequence[Callable[[], Values]], name: str) -> list[Va
                     "not come to. A branch or a loop around an exchange must go the same way on every replica: let it "
                     "depend on values that all of them share."
                 )
-            given = offers[0].exchange([offer.tensors for offer in offers])
+            tensors: Sequence[Tensors] = [offer.tensors for offer in offers]
+            every, own_part = (tensors, slice(None)) if gather is None else gather(tensors)
+            given = offers[0].exchange(every)[own_part]
     finally:
         for replica in replicas:
             replica.stop()

@@ -36,7 +36,7 @@ REDUCTIONS: dict[str, Callable[[Sequence[Tensor]], Tensor]] = {
     "MAX": _stacked(lambda values: values.amax(0)),
     "LOGICAL_AND": _stacked(lambda values: values.all(0)),
     "LOGICAL_OR": _stacked(lambda values: values.any(0)),
-    "MEAN": lambda tensors: (_add(tensors) / len(tensors)).to(tensors[0].dtype),
+    "MEAN": lambda tensors: _add([tensor / len(tensors) for tensor in tensors]).to(tensors[0].dtype),
 }
 
 

@@ -98,8 +98,10 @@ class Step:
             raise InputError(f"{self.name} uses variable {missing[0]!r}, and has no value of it. Give it one first.")
         held = {name: self._convert(name, values[name]) for name in self.variables}
         executable, captured = self.compiled.executable, self.captured
+        for port in self._carried:  # until a run gives it a first value
+            held[port.name] = torch.zeros(port.shape, dtype=self._types[port.name].dtype)
         buffers = {name: held[name] for name in captured.buffers if name in held}
-        buffers |= {port.name: torch.zeros(port.shape, dtype=self._types[port.name].dtype) for port in self._carried}
+        buffers |= {port.name: held[port.name] for port in self._carried if port.name not in captured.states}
         executable.load_weights({name: held[name] for name in captured.parameters}, buffers)
         if captured.states:
             executable.load_state({key: held[name] for name, key in captured.states.items()})
@@ -130,6 +132,10 @@ class Step:
     def _load_carried(self, carried: Sequence[Any]) -> None:
         values = {port.name: to_torch(value) for port, value in zip(self._carried, carried, strict=True)}
         values = {name: value.to(self._types[name].dtype) for name, value in values.items()}
+        states = {name: values.pop(name) for name in list(values) if name in self.captured.states}
+        if states:  # what an update makes is the same on all replicas
+            first = {name: value if self._replicas == 1 else value[0] for name, value in states.items()}
+            self.compiled.executable.load_state({self.captured.states[name]: value for name, value in first.items()})
         if self._replicas == 1:
             self.compiled.executable.load_buffers(values)
             return
@@ -137,8 +143,13 @@ class Step:
             self.compiled.executable.load_buffers({name: value[replica] for name, value in values.items()}, replica)
 
     def _read_carried(self) -> list[Any]:
-        names = [port.name for port in self._carried]
-        found = [self.compiled.executable.copy_buffers(names, replica) for replica in range(self._replicas)]
+        states = self.captured.states
+        names = [port.name for port in self._carried if port.name not in states]
+        found = [dict(self.compiled.executable.copy_buffers(names, replica)) for replica in range(self._replicas)]
+        updated = [port.name for port in self._carried if port.name in states]
+        if updated:
+            held = self.compiled.executable.state
+            found = [{**own, **{name: held[states[name]] for name in updated}} for own in found]
         arrays = [[to_numpy(own[port.name], port.dtype) for own in found] for port in self._carried]
         return [values[0] if self._replicas == 1 else numpy.stack(values) for values in arrays]
 

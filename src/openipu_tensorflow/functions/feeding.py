@@ -40,6 +40,7 @@ class FunctionTrace:
 
     taken: list[Taken] = field(default_factory=list)
     handed: list[Handed] = field(default_factory=list)
+    restarts: bool = False  # can the function be traced in another way, should it have loops of a device?
 
     def enqueue(self, queue: Any, tensors: Any) -> Any:
         graph = tf.compat.v1.get_default_graph()
@@ -53,12 +54,23 @@ class FunctionTrace:
         return tf.no_op()
 
 
+class DeviceLoop(BaseException):
+    """A loop or a pipeline of a device inside of a function that is traced: it has to be traced in another way. It is
+    no error: what the user calls must not catch it."""
+
+
 _current: contextvars.ContextVar[FunctionTrace | None] = contextvars.ContextVar("function_trace", default=None)
 
 
 def current_function() -> FunctionTrace | None:
     """The trace that is under way."""
     return _current.get()
+
+
+def may_restart() -> bool:
+    """Is a function traced that `DeviceLoop` has traced in another way?"""
+    trace = _current.get()
+    return trace is not None and trace.restarts
 
 
 def is_inferring_shapes() -> bool:
@@ -70,9 +82,9 @@ def is_inferring_shapes() -> bool:
 
 
 @contextlib.contextmanager
-def trace_feeds() -> Iterator[FunctionTrace]:
+def trace_feeds(restarts: bool = False) -> Iterator[FunctionTrace]:
     """Note what a function does with feeds."""
-    trace = FunctionTrace()
+    trace = FunctionTrace(restarts=restarts)
     token = _current.set(trace)
     try:
         yield trace
@@ -111,6 +123,15 @@ class IPUOwnedIterator:
         made = [tf.compat.v1.placeholder(spec.dtype, spec.shape, name="infeed") for spec in self._list_specs()]
         trace.taken.append(Taken(self, tf.compat.v1.get_default_graph(), made))
         return tf.nest.pack_sequence_as(self.element_spec, made)
+
+    @property
+    def _infeed_queue(self) -> IPUOwnedIterator:
+        return self
+
+    @property
+    def deleter(self) -> None:
+        """Begin again with the next program."""
+        self._source = None
 
     def _list_specs(self) -> list[Any]:
         return list(tf.nest.flatten(self.element_spec))

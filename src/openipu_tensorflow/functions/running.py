@@ -16,7 +16,8 @@ import tensorflow as tf
 from openipu.graph import Reduction
 from openipu.translate.tensorflow.steps import GRADIENT_MARK
 from openipu_tensorflow.engine import marking_optimizers
-from openipu_tensorflow.functions.feeding import FunctionTrace, trace_feeds
+from openipu_tensorflow.functions.feeding import DeviceLoop, FunctionTrace, trace_feeds
+from openipu_tensorflow.functions.looping import LoopedFunction, complete_variables, is_input
 from openipu_tensorflow.functions.shaping import Shape, shape_function
 from openipu_tensorflow.ipu.configuration.devices import count_configurations, find_device
 from openipu_tensorflow.ipu.configuration.run_options import Arrangement
@@ -34,6 +35,8 @@ class _Wrapped:
     function: Any
     programs: dict[Any, FunctionProgram] = field(default_factory=dict)
     traces: list[FunctionTrace] = field(default_factory=list)
+    held: dict[Any, list[Any]] = field(default_factory=dict)  # variables of the graphs, which keep none
+    looped: LoopedFunction | None = None  # it has loops or pipelines of the device
 
 
 _wrapped: weakref.WeakKeyDictionary[Any, _Wrapped] = weakref.WeakKeyDictionary()
@@ -46,28 +49,44 @@ def run_function(strategy: IPUStrategyV1, function: Any, args: tuple[Any, ...], 
         plain = getattr(function, "python_function", None)
         made = function if plain is None else tf.function(plain, autograph=function._autograph)
         wrapped = _wrapped[function] = _Wrapped(made)
-    concrete = _trace(strategy, wrapped, args, kwargs)
+    if wrapped.looped is not None:
+        return wrapped.looped.run(strategy, args, kwargs)
+    try:
+        concrete = _trace(strategy, wrapped, args, kwargs)
+    except DeviceLoop:
+        wrapped.looped = LoopedFunction(wrapped.function.python_function)
+        return wrapped.looped.run(strategy, args, kwargs)
     key = (id(concrete), count_configurations())
     if key not in wrapped.programs:
         trace = FunctionTrace(
             [entry for trace in wrapped.traces for entry in trace.taken],
             [entry for trace in wrapped.traces for entry in trace.handed],
         )
+        wrapped.held[key] = complete_variables(concrete.graph, concrete.graph.variables)
         wrapped.programs[key] = FunctionProgram(strategy, concrete, shape_function(concrete, trace))
-    return wrapped.programs[key].run([value for value in tf.nest.flatten((args, kwargs)) if tf.is_tensor(value)])
+    return wrapped.programs[key].run(_list_inputs(concrete, args, kwargs))
 
 
 def _trace(strategy: IPUStrategyV1, wrapped: _Wrapped, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not hasattr(wrapped.function, "get_concrete_function"):
         return wrapped.function
     context = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
-    with trace_feeds() as trace, marking_optimizers(), pause_watching(), whole_ops(training=True), context:
+    with trace_feeds(restarts=True) as trace, marking_optimizers(), pause_watching(), whole_ops(training=True), context:
         concrete = wrapped.function.get_concrete_function(*args, **kwargs)
     if trace.taken or trace.handed:
         wrapped.traces.append(trace)
     check_types(concrete.inputs, "input")
     check_types(concrete.outputs, "output")
     return concrete
+
+
+def _list_inputs(concrete: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Data of one run, in the order of the function's inputs."""
+    names = getattr(concrete, "_arg_keywords", None)
+    if names and kwargs and not args and set(kwargs) == set(names):  # a signature of a saved model
+        specs = concrete.structured_input_signature[1]
+        return [tf.convert_to_tensor(kwargs[name], specs[name].dtype) for name in names]
+    return [tf.convert_to_tensor(value) for value in tf.nest.flatten((args, kwargs)) if is_input(value)]
 
 
 class FunctionProgram:
@@ -104,7 +123,7 @@ class FunctionProgram:
         data: list[Any] = []
         for taken in shape.taken:
             data += taken.iterator.take(shape.count * self._replicas)
-        found = self._runner.run_flat(data, [numpy.asarray(value) for value in carried])
+        found = self._runner.run_flat(data, [self._spread(value) for value in carried])
         total = shape.count * self._replicas
         results = [part_rounds(value, total, self._replicas) for value in found[: self._outputs]]
         returned, rest = results[: len(shape.outputs)], results[len(shape.outputs) :]
@@ -112,7 +131,13 @@ class FunctionProgram:
             own, rest = rest[: len(handed.tensors)], rest[len(handed.tensors) :]
             handed.queue.put_eagerly(handed.structure, own, self._replicas)
         last = [value[-1] if self._replicas == 1 else value[-1, -1] for value in returned]
-        return self._pack(last, found[self._outputs + len(shape.given) :])
+        left = found[self._outputs + len(shape.given) :]
+        return self._pack(last, left if self._replicas == 1 else [value[-1] for value in left])
+
+    def _spread(self, value: Any) -> Any:
+        """A carried value, for each replica the same."""
+        array = numpy.asarray(value)
+        return array if self._replicas == 1 else numpy.stack([array] * self._replicas)
 
     @property
     def _outputs(self) -> int:

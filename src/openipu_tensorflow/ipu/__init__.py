@@ -1,23 +1,33 @@
 """What `from tensorflow.python import ipu` shows."""
 
 from openipu_tensorflow import keras
+from openipu_tensorflow.estimator import offer_estimators
 from openipu_tensorflow.ipu import (
     config,
+    data,
+    dataset_benchmark,
     distributed,
+    eager,
     gradient_accumulation,
     horovod,
     ipu_compiler,
+    ipu_estimator,
     ipu_infeed_queue,
+    ipu_multi_worker_strategy,
     ipu_outfeed_queue,
+    ipu_pipeline_estimator,
+    ipu_run_config,
+    ipu_session_run_hooks,
     ipu_strategy,
     loops,
     ops,
     optimizers,
     scopes,
+    serving,
     sharding,
     utils,
 )
-from openipu_tensorflow.ipu.clusters.sessions import install_sessions
+from openipu_tensorflow.ipu.clusters.sessions import install_sessions, leave_to_python
 from openipu_tensorflow.ipu.ops import (
     all_to_all_op,
     control_flow_ops,
@@ -26,6 +36,7 @@ from openipu_tensorflow.ipu.ops import (
     embedding_ops,
     f8_ops,
     functional_ops,
+    grad_util_ops,
     image_ops,
     internal_ops,
     math_ops,
@@ -50,6 +61,8 @@ from openipu_tensorflow.tf1 import restore_layers
 
 outlined_function = functional_ops.outlined_function
 install_sessions()
+leave_to_python()
+offer_estimators()
 restore_layers()
 
 __all__ = [
@@ -59,19 +72,28 @@ __all__ = [
     "cross_replica_ops",
     "cross_replica_optimizer",
     "custom_ops",
+    "data",
+    "dataset_benchmark",
     "distributed",
+    "eager",
     "embedding_ops",
     "f8_ops",
     "functional_ops",
+    "grad_util_ops",
     "gradient_accumulation",
     "gradient_accumulation_optimizer",
     "horovod",
     "image_ops",
     "internal_ops",
     "ipu_compiler",
+    "ipu_estimator",
     "ipu_infeed_queue",
+    "ipu_multi_worker_strategy",
     "ipu_optimizer",
     "ipu_outfeed_queue",
+    "ipu_pipeline_estimator",
+    "ipu_run_config",
+    "ipu_session_run_hooks",
     "ipu_strategy",
     "keras",
     "loops",
@@ -87,6 +109,7 @@ __all__ = [
     "reduce_scatter_op",
     "replication_ops",
     "scopes",
+    "serving",
     "sharded_optimizer",
     "sharding",
     "slicing_ops",

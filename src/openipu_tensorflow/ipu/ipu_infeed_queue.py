@@ -55,7 +55,7 @@ class IPUInfeedQueue:
                 )
         self._dataset = dataset
         self._eager = context.executing_eagerly()
-        self._eager_iterator: Any = iter(dataset) if self._eager else None
+        self._eager_iterator: Any = _iterate(dataset) if self._eager else None
         self._begin: Any = None  # the op of `initializer`
         self._next: list[Any] = []
         self._started: weakref.WeakSet[Any] = weakref.WeakSet()  # sessions
@@ -131,10 +131,8 @@ class IPUInfeedQueue:
     @property
     def initializer(self) -> Any:
         """The op that begins the data set; a session runs it before the first program."""
-        if self._eager:
-            raise RuntimeError(
-                "The IPUInfeedQueue `initializer` is for graphs; with eager execution the queue is ready at once."
-            )
+        if self._eager:  # the queue is ready as it is
+            return None
         if self._initializer_used:
             raise ValueError(
                 "The IPUInfeedQueue `initializer` function can only be accessed once. Keep the op that it returned."
@@ -163,6 +161,13 @@ class IPUInfeedQueue:
                     None,
                     f"Unsupported datatype {spec.dtype.name} on index {place} of feed operation infeed_{self._id}. "
                     "Cast it in the data set: dataset.map(lambda x: tf.cast(x, tf.int32)).",
+                )
+            if 0 in spec.shape.as_list():
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"Detected an input tensor to an infeed queue with a dimension of size 0: index {place} of "
+                    f"infeed_{self._id} is {spec.shape}.",
                 )
         self._started.add(session)
 
@@ -209,6 +214,13 @@ class IPUInfeedQueue:
         return sum(spec.shape.num_elements() * spec.dtype.size for spec in self._flat_specs())
 
 
+def _iterate(dataset: Any) -> Any:
+    """TensorFlow's own iterator, also in the scope of a strategy."""
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+
+    return OwnedIterator(dataset)
+
+
 def make_up(spec: Any, count: int, initializer: str) -> numpy.ndarray[Any, Any]:
     """Data that no data set was asked for."""
     shape, kind = (count, *spec.shape.as_list()), spec.dtype.as_numpy_dtype
@@ -238,3 +250,12 @@ class _End(_Begin):
     def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
         self._queue.end(session)
         return ()
+
+
+def __getattr__(name: str) -> Any:
+    """Iterators of TensorFlow 2, by the place that the original has them in."""
+    if name in ("IPUIterator", "IPUOwnedIterator"):
+        from openipu_tensorflow.functions.feeding import IPUOwnedIterator
+
+        return IPUOwnedIterator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -65,23 +65,24 @@ class IPUOutfeedQueue:
 
     def enqueue(self, tensors: Any) -> Any:
         """Hand out tensors, a nest of them or one, whenever the level of the program runs that this stands in."""
+        from tensorflow.python.eager import context
         from tensorflow.python.framework import ops
         from tensorflow.python.util import nest
 
         from openipu_tensorflow.functions.feeding import current_function, is_inferring_shapes
 
-        function = current_function()
-        if function is not None:
+        function, trace = current_function(), current_trace()
+        if function is not None and trace is None:
             return function.enqueue(self, tensors)
-        trace = current_trace()
         if trace is None and is_inferring_shapes():
             return None
-        if trace is None:
+        if trace is None and context.executing_eagerly():
             raise RuntimeError(
                 "IPUOutfeedQueue.enqueue was called outside a program: call it in a function that is compiled for an "
                 "IPU."
             )
-        if trace.graph in self._structures:
+        graph = ops.get_default_graph() if trace is None else trace.graph
+        if graph in self._structures:
             raise ValueError(
                 "An outfeed can only be enqueued once in a graph, and this one has been. Hand out several tensors "
                 "together, as a tuple or a dictionary, or use a queue for each."
@@ -90,9 +91,14 @@ class IPUOutfeedQueue:
         flat = list(nest.flatten(structure))
         if not flat:
             raise ValueError("There is nothing to enqueue: give at least one tensor.")
-        self._structures[ops.get_default_graph()] = (structure, flat)
+        self._structures[graph] = (structure, flat)
+        if graph.building_function:
+            self._eager = (structure, flat)
         marker = make_marker(f"outfeed_{self._id}/enqueue", flat)
-        trace.level.enqueues[marker.name] = Enqueue(self, flat, marker)
+        if trace is None:  # an op of the script's own graph
+            register_provider(graph, _Enqueue(self, flat), marker)
+        else:
+            trace.level.enqueues[marker.name] = Enqueue(self, flat, marker)
         return marker
 
     @property
@@ -164,6 +170,15 @@ class IPUOutfeedQueue:
     def put(self, values: Sequence[numpy.ndarray[Any, Any]], replicas: int = 1) -> None:
         """Values of some rounds: for each tensor [rounds, (replicas,) ...]."""
         chunk = [numpy.asarray(value) for value in values]
+        if any(0 in value.shape[1:] for value in chunk):
+            from tensorflow.python.framework import errors
+
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Detected an input tensor to an outfeed queue with a dimension of size 0: outfeed_{self._id} would "
+                "hand out nothing.",
+            )
         if not len(chunk[0]) or SyntheticDataCategory.Outfeed in read_flags().categories:
             return
         with self._lock:
@@ -200,18 +215,47 @@ class IPUOutfeedQueue:
             return [numpy.empty((0, *inner, *shape), dtype=kind) for shape, kind in zip(shapes, types, strict=True)]
         return [numpy.concatenate([chunk[place] for chunk in held]) for place in range(len(held[0]))]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> IPUOutfeedQueueIterator:
         from tensorflow.python.eager import context
+
+        if not context.executing_eagerly() or self._mode is not IPUOutfeedMode.ALL:
+            raise RuntimeError(
+                "IPUOutfeedQueue can only be iterated over in eager mode and with mode ALL; in a graph use dequeue()."
+            )
+        return IPUOutfeedQueueIterator(self)
+
+
+class IPUOutfeedQueueIterator:
+    """The values that a queue holds, one after the other."""
+
+    def __init__(self, queue: IPUOutfeedQueue) -> None:
+        self._values = self._split(queue)
+
+    def __iter__(self) -> IPUOutfeedQueueIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._values)
+
+    def _split(self, queue: IPUOutfeedQueue) -> Iterator[Any]:
         from tensorflow.python.util import nest
 
-        if context.executing_eagerly() and self._eager is not None and self._mode is IPUOutfeedMode.ALL:
-            found = self._dequeue_eagerly(False)
-            for place in range(len(nest.flatten(found)[0])):
-                yield nest.map_structure(lambda value, place=place: value[place], found)
+        if queue._eager is None:
             return
-        raise NotImplementedError(
-            "Iterating over an outfeed needs eager execution and mode ALL; in a graph use dequeue()."
-        )
+        found = queue._dequeue_eagerly(False)
+        for place in range(len(nest.flatten(found)[0])):
+            yield nest.map_structure(lambda value, place=place: value[place], found)
+
+
+class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
+    """A queue for eager execution; what it holds goes with it."""
+
+    def __init__(self, outfeed_mode: IPUOutfeedMode | None = None, device_ordinal: int | None = None) -> None:
+        from tensorflow.python.eager import context
+
+        if not context.executing_eagerly():
+            raise RuntimeError("ScopedIPUOutfeedQueue can only be created in eager mode.")
+        super().__init__(outfeed_mode, device_ordinal)
 
 
 def _to_tensor(value: Any) -> Any:
@@ -234,6 +278,19 @@ class _Dequeue:
 
     def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
         return self._queue.take(self._shapes, self._types, self._wait)
+
+
+class _Enqueue:
+    """What is handed out by an op of the script's own graph."""
+
+    outputs: Sequence[Any] = ()
+
+    def __init__(self, queue: IPUOutfeedQueue, tensors: Sequence[Any]) -> None:
+        self._queue, self.inputs = queue, tensors
+
+    def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
+        self._queue.put([numpy.asarray(value)[None] for value in values])
+        return ()
 
 
 class _Delete:

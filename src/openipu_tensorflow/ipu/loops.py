@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from openipu_tensorflow.functions.feeding import DeviceLoop, may_restart
 from openipu_tensorflow.ipu.clusters.results import check_arity, split_results
 from openipu_tensorflow.ipu.clusters.tracing import (
     Level,
@@ -61,6 +62,8 @@ def while_loop(
 
 def _find_trace(name: str) -> Trace:
     trace = current_trace()
+    if trace is None and may_restart():
+        raise DeviceLoop
     if trace is None:
         raise RuntimeError(
             f"ipu.loops.{name} was called outside a compilation: call it in the function that "

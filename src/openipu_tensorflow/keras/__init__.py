@@ -4,6 +4,11 @@ Importing it gives Keras' models their methods for IPUs; they run on one when th
 `IPUStrategy`.
 """
 
+import sys as _sys
+
+import keras as _keras
+import keras._tf_keras.keras as _tf_keras
+
 from openipu_tensorflow.keras.extending import extend_keras
 from openipu_tensorflow.keras.reductions import ReplicatedMetricReductionMethod
 from openipu_tensorflow.keras.stages.assignments import (
@@ -18,6 +23,8 @@ from openipu_tensorflow.keras.stages.assignments import (
 from openipu_tensorflow.keras.stages.pipeline_stage import PipelineStage
 
 extend_keras()
+for _package in (_keras, _tf_keras):  # scripts say keras.ipu without importing it
+    _package.ipu = _sys.modules[__name__]
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",

@@ -38,6 +38,7 @@ def extend_keras() -> None:
         setattr(keras.Model, name, method)
     _mark_nodes()
     _mark_layers()
+    _accept_numbers()
     _replace(TensorFlowTrainer, "fit", functools.partial(run_fit_or_evaluate, Mode.FIT))
     _replace(TensorFlowTrainer, "evaluate", functools.partial(run_fit_or_evaluate, Mode.EVALUATE))
     _replace(TensorFlowTrainer, "predict", run_predict)
@@ -92,3 +93,11 @@ def _build(original: Any, model: Any, iterator: Any = None, data_batch: Any = No
 def _take_logs(original: Any, model: Any, logs: Any) -> Any:
     """What the last step of the device said."""
     return logs
+
+
+def _accept_numbers() -> None:
+    """`Input(shape=80)`, which Keras 2 took for `(80,)` and Keras 3 refuses."""
+    from keras.src import backend
+
+    original = backend.standardize_shape
+    backend.standardize_shape = lambda shape: original((shape,) if isinstance(shape, int) else shape)

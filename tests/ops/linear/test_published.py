@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from openipu.ops.linear import Convolution, cost_convolution, cost_matmul
 from openipu.ops.linear.figures import read_figures
 from openipu.ops.linear.kernels import amp_pointwise_cycles
 from openipu.ops.phases import total_cycles
+
+pytestmark = pytest.mark.slow
 
 
 def one(value):

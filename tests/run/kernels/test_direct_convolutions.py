@@ -17,6 +17,8 @@ from openipu.run.native import NativeBuild, load_kernels, write_kernel_job
 from openipu.run.passes import direct_convolutions
 from openipu.run.passes.direct_convolutions import Geometry, list_geometries
 
+pytestmark = pytest.mark.slow
+
 MNIST = Geometry(1, 28, 28, 10, (5, 5), (0, 0), True, True)
 GEOMETRIES = (
     MNIST,

@@ -22,7 +22,10 @@ from openipu.run.native.process import Priority, lower_priority
 from openipu.run.native.rounding_kernel import write_job
 from openipu.run.native.spare_thread import give_thread, take_thread_back
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc"),
+]
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 
 PATIENCE_SECONDS = 900  # a guard against hangs on a busy machine, nothing else

@@ -17,6 +17,8 @@ from openipu.run.repeatable import Repeatable
 from openipu.session import choose_determinism, choose_tier
 from poptorch.options._translate import build_run_options
 
+pytestmark = pytest.mark.slow
+
 CASE = Path(__file__).parents[1] / "deterministic_case.py"
 
 

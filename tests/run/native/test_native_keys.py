@@ -13,6 +13,8 @@ from openipu.numerics import Overflow
 from openipu.run.engines.tiers import make_program_key
 from openipu.store.keys import digest_sources
 
+pytestmark = pytest.mark.slow
+
 SOURCES = Path(openipu.__file__).parent
 # What the compiling process imports beside the folders that are digested: none of it decides what a graph computes.
 _BESIDE = {"environment", "errors", "files", "heartbeat", "store", "trace"}

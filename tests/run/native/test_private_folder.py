@@ -19,6 +19,8 @@ from openipu.run.native.rounding_kernel import write_job
 from openipu.run.native.scratch import open_scratch
 from openipu.store import open_store
 
+pytestmark = pytest.mark.slow
+
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 
 

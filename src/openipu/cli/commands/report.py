@@ -1,7 +1,8 @@
 """`openipu report`: shows a profile that a run or a plan has written.
 
 In: a directory or its profile.pop, perhaps a second one to compare it with. Out: report.html or comparison.html beside
-the first, or text or JSON on standard output; or the verdict on conditions, where exit code 1 says that one fails.
+the first, a trace for Perfetto, text or JSON on standard output; or the verdict on conditions, where exit code 1 says
+that one fails.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ examples
   openipu report out/training --open          and opens it in the browser
   openipu report out/training --text          the summary in the terminal
   openipu report out/training --json | jq .fit
+  openipu report out/training --perfetto run.pftrace.gz      every modelled step for ui.perfetto.dev
   openipu report before/training after/training   compares the two in every view: comparison.html beside the first
   openipu report out/training --check fits --check "peak_tile_bytes<600kB" --check "samples_per_second>1000"
   openipu report after/training before/training --check "call_cycles<=1.05x"      no more than 5 % slower
@@ -41,6 +43,9 @@ def add_parser(
     parser.add_argument("profile", metavar="DIR|profile.pop", help="what run --profile or plan --profile has written")
     parser.add_argument("other", nargs="?", metavar="DIR|profile.pop", help="a second one, to compare the first with")
     parser.add_argument("--html", metavar="FILE", help="where to write the web page; report.html beside the profile")
+    parser.add_argument(
+        "--perfetto", metavar="FILE", help="write the modelled execution for Perfetto; .gz compresses it"
+    )
     parser.add_argument("--open", action="store_true", help="open the web page")
     parser.add_argument(
         "--check",
@@ -67,15 +72,22 @@ def execute(arguments: argparse.Namespace) -> int:
         write_html,
     )
     from openipu.report.checks import FIGURES, check_profile, read_check
-    from openipu.report.comparison import render_comparison
+    from openipu.report.comparison import label_profiles, render_comparison
+    from openipu.report.perfetto import write_perfetto
 
     if "help" in arguments.check:
         sys.stdout.write("".join(f"{name:20} {kind:6} {text}\n" for name, (kind, text, _) in FIGURES.items()))
         return 0
     checks = [read_check(text) for text in arguments.check]  # a mistake is told before anything is written
+    if arguments.perfetto and arguments.other:
+        raise OptionError("--perfetto takes one profile. Write a trace of each.")
     path = find_profile(Path(arguments.profile))
     profile = read_profile(path)
-    other = None if arguments.other is None else read_profile(find_profile(Path(arguments.other)))
+    other, labels = None, None
+    if arguments.other is not None:
+        other_path = find_profile(Path(arguments.other))
+        other = read_profile(other_path)
+        labels = label_profiles(profile, other, (path.parent, other_path.parent))
     if arguments.text and other is not None:
         sys.stdout.write(render_comparison(summarise(profile), summarise(other)))
     elif arguments.text:
@@ -84,10 +96,14 @@ def execute(arguments: argparse.Namespace) -> int:
         sys.stdout.write("\n".join(filter(None, (render_text(summarise(profile)), found, levers))))
     if arguments.json:
         print_json(to_json(profile) if other is None else {"a": to_json(profile), "b": to_json(other)})
+    if arguments.perfetto:
+        traced = write_perfetto(profile, Path(arguments.perfetto))
+        console = open_console(stderr=arguments.text or arguments.json)
+        console.print(f"trace of {escape(profile.name)}: {escape(str(traced))}", soft_wrap=True)
     wants_page = arguments.html is not None or arguments.open
-    if wants_page or not (arguments.text or arguments.json or checks):
+    if wants_page or not (arguments.text or arguments.json or arguments.perfetto or checks):
         usual = "report.html" if other is None else "comparison.html"
-        written = write_html(profile, Path(arguments.html) if arguments.html else path.parent / usual, other)
+        written = write_html(profile, Path(arguments.html) if arguments.html else path.parent / usual, other, labels)
         # Where the page lies is a result, unless another result already has standard output.
         console = open_console(stderr=arguments.text or arguments.json)
         names = profile.name if other is None else f"{profile.name} and {other.name}"

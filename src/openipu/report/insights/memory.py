@@ -30,6 +30,8 @@ REMEDIES = {
     "gradient accumulator": "Accumulate gradients in half precision, keep accumulators off chip, or do without "
     "gradient accumulation.",
     "gradient": "Take a smaller micro-batch with more gradient accumulation, or spread the layers over more IPUs.",
+    "copy": "Keep one layout through the model, so that ops need no copies of their inputs; take a smaller "
+    "micro-batch, or spread the layers over more IPUs.",
     "scratch": "Lower the available-memory proportion, so that matmuls and convolutions take more steps with smaller "
     "temporaries.",
     "host stream buffer": "Send less in one call: fewer device iterations, a narrower number format, or smaller "
@@ -49,7 +51,7 @@ def explain_fullest_tile(case: Case) -> Iterator[Finding]:
     held = _list_held(profile.variables, fit.peak_ipu, fit.peak_tile, fit.peak_step, tiles)
     by_kind: Counter[str] = Counter()
     for size, variable in held:
-        by_kind[variable.kind] += size
+        by_kind[profile.kind_of(variable)] += size
     memory = next((entry for entry in profile.memory if entry.ipu == fit.peak_ipu), None)
     if memory is not None:
         by_kind["code"] = sum(int(values[fit.peak_tile]) for values in memory.categories.values())
@@ -79,7 +81,7 @@ def explain_fullest_tile(case: Case) -> Iterator[Finding]:
         evidence=tuple(
             Evidence(
                 variable.name,
-                f"{format_bytes(size)} ({variable.kind})",
+                f"{format_bytes(size)} ({profile.kind_of(variable)})",
                 _find_line(case, variable),
                 {"view": "liveness", "step": fit.peak_step, "tile": fit.peak_tile, **_pick(link, "ipu")},
             )

@@ -117,6 +117,7 @@ class Plot {
 
   drawByteAxis(context, top) {
     const [unit, name] = chooseByteUnit(top);
+    this.canvas.dataset.top = Math.round(top);
     const step = niceStep(top / unit, Math.max(2, this.plotHeight / 52));
     context.strokeStyle = themeColour("line");
     context.fillStyle = themeColour("muted");

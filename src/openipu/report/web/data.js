@@ -26,7 +26,7 @@ async function readData(text) {
     fullestByStep: open(entry.fullestByStep),
     categories: Object.fromEntries(Object.entries(entry.categories).map(([name, place]) => [name, open(place)])),
   }));
-  return new ProfileData(head.summary, head.executions, tables, memory, head.tree);
+  return Object.assign(new ProfileData(head.summary, head.executions, tables, memory, head.tree), { label: head.label });
 }
 
 class Table {
@@ -41,6 +41,28 @@ class Table {
   text(column, row) {
     return this.strings[this[column][row]];
   }
+}
+
+const COPYING = ["layout", "transfer"]; // families of ops
+const KIND_ORDER = ["activation", "gradient", "copy", "scratch"];
+
+function pickSeries(kinds, kind, length) {
+  if (!kinds.has(kind)) kinds.set(kind, new Float64Array(length));
+  return kinds.get(kind);
+}
+
+// In one order everywhere. Where the variables do not add up to the whole, what is missing has no kind.
+function orderKinds(kinds, whole) {
+  const rest = Float64Array.from(whole);
+  for (const bytes of kinds.values()) for (let place = 0; place < rest.length; place++) rest[place] -= bytes[place];
+  for (let place = 0; place < rest.length; place++) {
+    if (rest[place] >= 0) continue;
+    for (const bytes of kinds.values()) bytes[place] = 0;
+    rest[place] = whole[place];
+  }
+  if (rest.some((bytes) => bytes > 0)) kinds.set("not always live", rest);
+  const rank = (kind) => (KIND_ORDER.includes(kind) ? KIND_ORDER.indexOf(kind) : KIND_ORDER.length);
+  return [...kinds].sort(([one], [other]) => rank(one) - rank(other));
 }
 
 class ProfileData {
@@ -142,6 +164,57 @@ class ProfileData {
     return live.subarray(0, this.steps.length);
   }
 
+  // What a variable is kept for. A copy is the result of an op that only moves or reorders bytes; `Profile.kind_of` says the same.
+  kindOf(variable) {
+    const kind = this.variables.text("kind", variable);
+    const op = this.variables.op[variable];
+    const changing = kind === "activation" || kind === "gradient";
+    return changing && op >= 0 && COPYING.includes(this.ops.text("family", op)) ? "copy" : kind;
+  }
+
+  // What a variable takes on all its tiles: whole grains.
+  heldBytes(variable) {
+    const table = this.variables;
+    if (table.own_first[variable] >= 0) return [...this.ownBytes(variable).values()].reduce((sum, bytes) => sum + bytes, 0);
+    const grain = table.grain_bytes[variable];
+    return grain ? Math.ceil(table.total_bytes[variable] / grain) * grain : 0;
+  }
+
+  // Not-always-live bytes at every step by kind, on all tiles or on one: they add up to `live`.
+  liveByKind(ipu, live, tile = null) {
+    const table = this.variables;
+    const kinds = new Map();
+    for (let variable = 0; variable < table.length; variable++) {
+      if (table.always_live[variable] || table.ipu[variable] !== ipu) continue;
+      const held = tile === null ? this.heldBytes(variable) : this.bytesOnTile(variable, tile);
+      if (!held) continue;
+      const bytes = pickSeries(kinds, this.kindOf(variable), this.steps.length + 1);
+      bytes[table.first_step[variable]] += held;
+      bytes[Math.min(table.last_step[variable] + 1, this.steps.length)] -= held;
+    }
+    for (const bytes of kinds.values()) for (let step = 1; step <= this.steps.length; step++) bytes[step] += bytes[step - 1];
+    return orderKinds(kinds, live);
+  }
+
+  // Not-always-live bytes of each tile at its own worst step by kind: they add up to the peak of the tile.
+  peakByKind(ipu) {
+    const table = this.variables;
+    const { ipu: own, peakStep, peakNotAlwaysLive } = this.memory[ipu];
+    const kinds = new Map();
+    for (let variable = 0; variable < table.length; variable++) {
+      if (table.always_live[variable] || table.ipu[variable] !== own) continue;
+      const [first, last] = [table.first_step[variable], table.last_step[variable]];
+      const count = Math.min(table.tiles[variable], this.tiles);
+      for (let place = 0; place < count; place++) {
+        const tile = (table.first_tile[variable] + place) % this.tiles;
+        if (peakStep[tile] < first || peakStep[tile] > last) continue;
+        const held = this.bytesOnTile(variable, tile);
+        if (held) pickSeries(kinds, this.kindOf(variable), this.tiles)[tile] += held;
+      }
+    }
+    return orderKinds(kinds, peakNotAlwaysLive);
+  }
+
   // Stacked parts of the memory of each tile, bottom first: code, always-live variables by kind, the rest at its peak.
   tileParts(ipu) {
     const memory = this.memory[ipu];
@@ -164,7 +237,7 @@ class ProfileData {
     for (const [name, bytes] of kinds) parts.push({ name, group: "variables", bytes });
     const unnamed = Float64Array.from(memory.alwaysLive, (bytes, tile) => bytes - named[tile]);
     if (unnamed.some((bytes) => bytes > 0)) parts.push({ name: "other", group: "variables", bytes: unnamed });
-    parts.push({ name: "not always live", group: "not always live", bytes: memory.peakNotAlwaysLive });
+    for (const [kind, bytes] of this.peakByKind(ipu)) parts.push({ name: kinds.has(kind) ? `${kind}, not always live` : kind, group: "not always live", bytes });
     return parts.filter((part) => part.bytes.some((bytes) => bytes > 0));
   }
 

@@ -8,7 +8,7 @@ function showLiveness(data, root, parameters) {
   let series = makeSeries(data);
   let theirs = makeTheirs();
   root.append(make("h1", { text: "Liveness" }),
-    make("p", { class: "lead", text: `Modelled bytes that are live at each step of one micro-batch${data.summary.program.training ? " and one update" : ""}: always-live memory below, everything else on top.` }));
+    make("p", { class: "lead", text: `Modelled bytes that are live at each step of one micro-batch${data.summary.program.training ? " and one update" : ""}: always-live memory below, everything else on top by kind.` }));
   if (!steps) {
     root.append(make("p", { text: "The program has no steps." }));
     return {};
@@ -40,6 +40,7 @@ function showLiveness(data, root, parameters) {
     address.note({ always: withAlways.checked ? null : "no" });
     plot.paint();
   } });
+  const limit = new LimitBox(parameters, () => plot.paint());
   const legend = make("ul", { class: "legend", "aria-label": "Key" });
   const details = make("div", { id: "step-details" });
   const choice = makeIpuChoice(data, state.ipu, changeIpu);
@@ -47,7 +48,7 @@ function showLiveness(data, root, parameters) {
     make("section", { class: "panel", "aria-label": "Live bytes by step" },
       make("div", { class: "controls" }, choice,
         make("div", { class: "choice", role: "group", "aria-label": "Tiles shown" }, all, one), make("label", {}, "Tile", tileNumber), make("label", {}, "Step", number), make("label", {}, "Steps", several),
-        make("button", { type: "button", text: "Peak", onclick: () => choose(indexOfLargest(series.live)) }), make("label", {}, withAlways, "Always live"), make("span", { class: "push" }), plot.tools),
+        make("button", { type: "button", text: "Peak", onclick: () => choose(indexOfLargest(series.live)) }), make("label", {}, withAlways, "Always live"), limit.element, make("span", { class: "push" }), plot.tools),
       legend, plot.element,
       make("p", { class: "hint", text: "Click a step for the variables live there, with Shift to put several side by side. Arrow keys move by one step, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
     details,
@@ -68,10 +69,13 @@ function showLiveness(data, root, parameters) {
     const memory = report.memory[state.ipu];
     const code = Object.values(memory.categories);
     const always = (tile) => code.reduce((sum, bytes) => sum + bytes[tile], memory.alwaysLive[tile]);
-    if (state.one) return { live: report.liveOnTile(memory.ipu, state.tile), always: always(state.tile), limit: fit.limit_bytes };
+    if (state.one) {
+      const live = report.liveOnTile(memory.ipu, state.tile);
+      return { live, kinds: report.liveByKind(memory.ipu, live, state.tile), always: always(state.tile), limit: fit.limit_bytes };
+    }
     let sum = 0;
     for (let tile = 0; tile < report.tiles; tile++) sum += always(tile);
-    return { live: memory.liveByStep, always: sum, limit: fit.limit_bytes * data.tiles };
+    return { live: memory.liveByStep, kinds: report.liveByKind(memory.ipu, memory.liveByStep), always: sum, limit: fit.limit_bytes * data.tiles };
   }
   function changeSource(isOne, tile) {
     state.one = isOne;
@@ -85,9 +89,10 @@ function showLiveness(data, root, parameters) {
     theirs = makeTheirs();
     all.setAttribute("aria-pressed", !state.one);
     one.setAttribute("aria-pressed", state.one && state.tile === fit.peak_tile);
-    const peak = series.live.reduce((most, bytes) => Math.max(most, bytes), 0);
+    const peak = indexOfLargest(series.live);
     legend.replaceChildren(
-      ...[["not always live", peak, " at its peak"], ["always live", series.always, ""]].map(([name, bytes, note]) =>
+      make("li", {}, make("span", { class: "name", text: "not always live " }), make("b", { text: formatBytes(series.live[peak]) }), " at its peak:"),
+      ...[...series.kinds.toReversed().map(([kind, bytes]) => [kind, bytes[peak], ""]).filter(([kind]) => kind !== "not always live"), ["always live", series.always, ""]].map(([name, bytes, note]) =>
         make("li", {}, makeSwatch(name), make("span", { class: "name", text: `${name} ` }), make("b", { text: formatBytes(bytes) }), note)),
       ...(theirs ? [make("li", {}, make("span", { class: "line-key" }), make("span", { class: "name", text: `${nameReports(data)[1]}, its steps stretched to the same width ` }), make("b", { text: formatBytes(theirs.always + theirs.live.reduce((most, bytes) => Math.max(most, bytes), 0)) }), " at its peak")] : []));
     if (state.steps.length) chooseAll(state.steps);
@@ -102,7 +107,8 @@ function showLiveness(data, root, parameters) {
     const op = table.op[step];
     return [
       `Step ${formatWhole(step)}: ${formatBytes(series.always + series.live[step])}`,
-      ["not always live", formatBytes(series.live[step]), "not always live"],
+      ["not always live", formatBytes(series.live[step])],
+      ...series.kinds.toReversed().filter(([, bytes]) => bytes[step]).map(([kind, bytes]) => [kind, formatBytes(bytes[step]), kind]),
       ["always live", formatBytes(series.always), "always live"],
       ...(state.one ? [] : [["fullest tile, not always live", formatBytes(data.memory[state.ipu].fullestByStep[step])]]),
       [table.text("phase", step), `${table.text("kind", step)}: ${table.text("name", step)}`, table.text("kind", step)],
@@ -117,27 +123,33 @@ function showLiveness(data, root, parameters) {
     const highest = base + series.live[peak];
     const theirBase = theirs && withAlways.checked ? theirs.always : 0;
     const theirHighest = theirs ? theirBase + theirs.live.reduce((most, bytes) => Math.max(most, bytes), 0) : 0;
-    const nearLimit = withAlways.checked && highest > series.limit * 0.5;
-    const top = Math.max(highest, theirHighest, nearLimit ? series.limit : 0, 1024) * 1.1;
+    const withLimit = limit.shows(base ? highest : 0, series.limit);
+    const top = Math.max(highest, theirHighest, withLimit ? series.limit : 0, 1024) * 1.1;
     view.drawByteAxis(context, top);
     const right = view.width - view.margins.right;
     const ground = view.toHeight(0, top);
     const shelf = view.toHeight(base, top);
     context.fillStyle = colourOf("always live");
     context.fillRect(view.margins.left, shelf, right - view.margins.left, ground - shelf);
-    context.fillStyle = colourOf("not always live");
+    const colours = series.kinds.map(([kind]) => colourOf(kind));
     for (let pixel = 0; pixel < view.plotWidth; pixel++) {
       const start = Math.max(0, Math.floor(view.toValue(view.margins.left + pixel)));
       const stop = Math.min(steps, Math.max(start + 1, Math.ceil(view.toValue(view.margins.left + pixel + 1))));
-      let most = 0;
-      for (let step = start; step < stop; step++) if (series.live[step] > most) most = series.live[step];
-      const y = view.toHeight(base + most, top);
-      context.fillRect(view.margins.left + pixel, y, 1.3, shelf - y);
+      let worst = start;
+      for (let step = start; step < stop; step++) if (series.live[step] > series.live[worst]) worst = step;
+      let below = base;
+      series.kinds.forEach(([, bytes], place) => {
+        if (!bytes[worst]) return;
+        const y = view.toHeight(below + bytes[worst], top);
+        context.fillStyle = colours[place];
+        context.fillRect(view.margins.left + pixel, y, 1, view.toHeight(below, top) - y);
+        below += bytes[worst];
+      });
     }
     if (theirs?.live.length) drawTheirs(context, view, theirBase, top);
     drawPhases(context, view);
     for (const step of state.steps) drawSelection(context, view, step, step + 1);
-    if (nearLimit) drawLimit(context, view, series.limit, top, `${formatBytes(series.limit)} usable`);
+    if (withLimit) drawLimit(context, view, series.limit, top, `${formatBytes(series.limit)} usable`);
     drawMarker(context, view, peak + 0.5, view.toHeight(highest, top), `max ${formatBytes(highest)}, step ${formatWhole(peak)}`);
     view.drawBottomAxis(context, formatWhole, "step");
   }
@@ -228,6 +240,7 @@ function makeStepDetails(data, { ipu, step, tile, one }, total, series) {
   const facts = makeFacts(`Step ${step}`, [
     [`Live on ${where}`, formatBytes(total)],
     ["Not always live", formatBytes(series.live[step])],
+    ...series.kinds.toReversed().filter(([, bytes]) => bytes[step]).map(([kind, bytes]) => [`Not always live: ${kind}`, formatBytes(bytes[step])]),
     ["Always live", formatBytes(series.always)],
     ["Kind", `${steps.text("kind", step)}: ${steps.text("name", step)}`],
     ["Phase", steps.text("phase", step)],

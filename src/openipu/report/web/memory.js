@@ -7,7 +7,7 @@ function showMemory(data, root, parameters) {
   let totals = sumParts(parts, data.tiles);
   let theirs = sumTheirs();
   root.append(make("h1", { text: "Memory" }),
-    make("p", { class: "lead", text: "Modelled bytes on every tile: code and always-live variables, and on top the most that was live besides, each tile at its own worst step. The model packs without gaps; what is left below the limit is free." }));
+    make("p", { class: "lead", text: "Modelled bytes on every tile: code and always-live variables, and on top, by kind, the most that was live besides, each tile at its own worst step. " }, explainLimit(data)));
 
   const plot = new Plot({
     label: `Bytes on each of ${data.tiles} tiles of an IPU; the fullest is tile ${fit.peak_tile}${data.memory.length > 1 ? ` of IPU ${fit.peak_ipu}` : ""} with ${formatBytes(fit.peak_bytes)} of ${formatBytes(fit.limit_bytes)}. Arrow keys choose a tile.`,
@@ -30,6 +30,7 @@ function showMemory(data, root, parameters) {
     count: data.tiles, value: planValue, full: planFull, chosen: () => state.tiles, pick: choose,
     hover: (tile) => (state.variable >= 0 ? [`Tile ${tile}`, [data.variables.text("name", state.variable).slice(0, 60), formatBytes(data.bytesOnTile(state.variable, tile))]] : describeTile(tile)),
   });
+  const limit = new LimitBox(parameters, () => plot.paint());
   const number = make("input", { type: "number", min: 0, max: data.tiles - 1, id: "tile", onchange: () => choose(Number(number.value)) });
   const several = make("input", { type: "text", id: "tiles", size: 14, placeholder: "0, 3, 10-12", "aria-label": "Several tiles", onchange: () => chooseAll(readTiles(several.value, data.tiles)) });
   const choices = ["chart", "plan"].map((name) => make("button", { type: "button", "data-shown": name, text: name === "chart" ? "Chart" : "Floor plan", onclick: () => show(name) }));
@@ -43,7 +44,7 @@ function showMemory(data, root, parameters) {
   root.append(
     make("section", { class: "panel", "aria-label": "Bytes per tile" },
       make("div", { class: "controls" }, make("div", { class: "choice", role: "group", "aria-label": "Shown as" }, ...choices), choice, make("label", {}, "Tile", number), make("label", {}, "Tiles", several),
-        make("button", { type: "button", text: "Fullest tile", onclick: () => choose(indexOfLargest(totals)) }), planTools, make("span", { class: "push" }), plot.tools),
+        make("button", { type: "button", text: "Fullest tile", onclick: () => choose(indexOfLargest(totals)) }), planTools, limit.element, make("span", { class: "push" }), plot.tools),
       legend, plot.element, plan.element,
       make("p", { class: "hint", text: "Click a tile for its variables, with Shift to put several side by side. Arrow keys move by one tile, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
     details,
@@ -73,7 +74,7 @@ function showMemory(data, root, parameters) {
     state.shown = name;
     address.note({ shown: name === "plan" ? "plan" : null });
     for (const button of choices) button.setAttribute("aria-pressed", button.dataset.shown === name);
-    for (const element of [plot.element, plot.tools]) element.hidden = name === "plan";
+    for (const element of [plot.element, plot.tools, limit.element]) element.hidden = name === "plan";
     for (const element of [plan.element, planTools]) element.hidden = name !== "plan";
     paintAll();
   }
@@ -114,7 +115,9 @@ function showMemory(data, root, parameters) {
   // One column a pixel: where several tiles share it, the fullest of them stands for all.
   function drawTiles(context, view) {
     const most = theirs ? theirs.reduce((high, bytes) => Math.max(high, bytes), 0) : 0;
-    const top = Math.max(fit.limit_bytes, most, totals.reduce((high, bytes) => Math.max(high, bytes), 0)) * 1.1;
+    const highest = Math.max(most, totals.reduce((high, bytes) => Math.max(high, bytes), 0));
+    const withLimit = limit.shows(highest, fit.limit_bytes);
+    const top = Math.max(withLimit ? fit.limit_bytes : 0, highest, 1024) * 1.1;
     view.drawByteAxis(context, top);
     const colours = parts.map((part) => colourOf(part.name));
     drawColumns(view, data.tiles, totals, (tile, x, width) => {
@@ -133,7 +136,7 @@ function showMemory(data, root, parameters) {
       drawColumns(view, data.tiles, theirs, (tile, x, width) => context.fillRect(x, view.toHeight(theirs[tile], top) - 1, Math.max(1, width), 2));
     }
     for (const tile of state.tiles) drawSelection(context, view, tile, tile + 1);
-    drawLimit(context, view, fit.limit_bytes, top, `${formatBytes(fit.limit_bytes)} usable`);
+    if (withLimit) drawLimit(context, view, fit.limit_bytes, top, `${formatBytes(fit.limit_bytes)} usable`);
     const fullest = indexOfLargest(totals);
     drawMarker(context, view, fullest + 0.5, view.toHeight(totals[fullest], top), `max ${formatBytes(totals[fullest])}, tile ${fullest}`);
     view.drawBottomAxis(context, formatWhole, "tile");

@@ -12,9 +12,10 @@ function drawColumns(view, count, totals, drawColumn) {
   const perTile = view.plotWidth / (to - from);
   if (perTile >= 1) {
     for (let tile = Math.floor(from); tile < Math.min(count, Math.ceil(to)); tile++) {
-      const x = Math.max(view.margins.left, view.toPixel(tile));
-      const end = Math.min(view.width - view.margins.right, view.toPixel(tile + 1));
-      drawColumn(tile, x, end - x - (perTile > 6 ? 1 : -0.3));
+      // Whole pixels: columns of broken widths would make a pattern of their own.
+      const x = Math.round(Math.max(view.margins.left, view.toPixel(tile)));
+      const end = Math.round(Math.min(view.width - view.margins.right, view.toPixel(tile + 1)));
+      drawColumn(tile, x, end - x - (perTile > 6 ? 1 : 0));
     }
     return;
   }
@@ -23,7 +24,7 @@ function drawColumns(view, count, totals, drawColumn) {
     const stop = Math.min(count, Math.max(start + 1, Math.floor(view.toValue(view.margins.left + pixel + 1))));
     let fullest = start;
     for (let tile = start; tile < stop; tile++) if (totals[tile] > totals[fullest]) fullest = tile;
-    drawColumn(fullest, view.margins.left + pixel, 1.3);
+    drawColumn(fullest, view.margins.left + pixel, 1);
   }
 }
 
@@ -43,6 +44,30 @@ function makeIpuChoice(data, ipu, change) {
   if (data.memory.length < 2) return null;
   const select = make("select", { onchange: () => change(Number(select.value)) }, ...data.memory.map((entry, place) => make("option", { value: place, text: `IPU ${entry.ipu}`, selected: place === ipu })));
   return make("label", {}, "IPU", select);
+}
+
+// Why less is usable than a tile has; the same words stand in docs/report.md.
+function explainLimit(data) {
+  const { tile_memory_bytes: whole, tile_reserved_bytes: reserved, tile_gap_bytes: gaps } = data.summary.system.figures.target;
+  const lost = gaps?.value ? ` and ${formatBytes(gaps.value)} are set aside for gaps between variables and code that is not counted` : "";
+  return `${formatBytes(data.summary.fit.limit_bytes)} of a tile's ${formatBytes(whole.value)} are usable: ${formatBytes(reserved.value)} are reserved for stacks and the loader${lost}. Gaps are not placed one by one: what is left below the limit is free.`;
+}
+
+// A box that draws the limit, and with it an axis that reaches it. Until the reader says, it does where half of it is used.
+class LimitBox {
+  constructor(parameters, paint) {
+    this.chosen = parameters.limit === undefined ? null : parameters.limit === "yes";
+    this.box = make("input", { type: "checkbox", class: "with-limit", onchange: () => {
+      this.chosen = this.box.checked;
+      address.note({ limit: this.chosen ? "yes" : "no" });
+      paint();
+    } });
+    this.element = make("label", {}, this.box, "Limit");
+  }
+  shows(highest, limit) {
+    this.box.checked = this.chosen ?? highest > limit * 0.5;
+    return this.box.checked;
+  }
 }
 
 function drawLimit(context, plot, bytes, top, text) {
@@ -109,6 +134,7 @@ function makeTileDetails(data, ipu, tile, parts, total, theirs = null) {
     ["Total", `${formatBytes(total)} (${formatWhole(total)} bytes)`],
     ["The same tile in the other report", theirs ? make("span", {}, `${formatBytes(theirs[tile])} `, makeChange(total, theirs[tile], { format: formatBytes })) : null],
     ["Free below the limit", formatBytes(Math.max(0, data.summary.fit.limit_bytes - total))],
+    ["Not always live", formatBytes(parts.reduce((sum, part) => sum + (part.group === "not always live" ? part.bytes[tile] : 0), 0))],
     ...parts.toReversed().filter((part) => part.bytes[tile]).map((part) => [part.name, formatBytes(part.bytes[tile])]),
     ["Worst step", make("a", { href: address.link({ view: "liveness", step, tile, ...(data.memory.length > 1 ? { ipu } : {}) }), text: formatWhole(step) })],
   ]);
@@ -130,7 +156,7 @@ function makeVariableTable(data, rows, bytesLabel, caption) {
       { label: "Variable", value: (row) => table.text("name", row.variable), cell: (row) => makePath(table.text("name", row.variable)) },
       { label: bytesLabel, number: true, value: (row) => row.bytes, cell: (row) => formatBytes(row.bytes), title: (row) => `${formatWhole(row.bytes)} bytes` },
       { label: "In all", number: true, value: (row) => table.total_bytes[row.variable], cell: (row) => formatBytes(table.total_bytes[row.variable]) },
-      { label: "Kind", value: (row) => table.text("kind", row.variable), cell: (row) => table.text("kind", row.variable) },
+      { label: "Kind", value: (row) => data.kindOf(row.variable), cell: (row) => data.kindOf(row.variable) },
       { label: "Shape", cell: (row) => `${table.text("shape", row.variable)} ${table.text("dtype", row.variable)}` },
       { label: "Live", value: (row) => (table.always_live[row.variable] ? -1 : table.first_step[row.variable]), cell: (row) => (table.always_live[row.variable] ? "always" : `steps ${formatWhole(table.first_step[row.variable])} to ${formatWhole(table.last_step[row.variable])}`) },
       { label: "Module", value: (row) => origin(row).module, cell: (row) => makePath(origin(row).module || "–") },

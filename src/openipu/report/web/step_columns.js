@@ -9,14 +9,14 @@ function makeStepColumns(data, { ipu, tile, one }, chosen, series) {
     if (variables.ipu[variable] !== data.memory[ipu].ipu || variables.always_live[variable]) continue;
     if (!chosen.some((step) => data.isLive(variable, step))) continue;
     const size = one ? data.bytesOnTile(variable, tile) : variables.total_bytes[variable];
-    if (size) rows.push({ name: variables.text("name", variable), kind: variables.text("kind", variable), bytes: chosen.map((step) => (data.isLive(variable, step) ? size : 0)) });
+    if (size) rows.push({ name: variables.text("name", variable), kind: data.kindOf(variable), bytes: chosen.map((step) => (data.isLive(variable, step) ? size : 0)) });
   }
   const column = (step, place) => ({ label: `Step ${formatWhole(step)}`, key: `step_${step}`, number: true, value: (row) => row.bytes[place], cell: (row) => (row.bytes[place] ? formatBytes(row.bytes[place]) : "–") });
   const change = { label: "Last − first", key: "change", number: true, value: (row) => row.bytes.at(-1) - row.bytes[0], cell: (row) => signBytes(row.bytes.at(-1) - row.bytes[0]) };
   const sums = makeTable({
     caption: "Chosen steps", filter: false,
-    rows: [{ name: "not always live", bytes: chosen.map((step) => series.live[step]) }, { name: "always live", bytes: chosen.map(() => series.always) }, { name: "total", bytes: chosen.map((step) => series.always + series.live[step]) }],
-    columns: [{ label: "Memory", value: (row) => row.name, cell: (row) => make("span", {}, row.name === "total" ? null : makeSwatch(row.name), row.name) }, ...chosen.map(column), change],
+    rows: [{ name: "not always live", bytes: chosen.map((step) => series.live[step]) }, ...series.kinds.toReversed().map(([name, values]) => ({ name, bytes: chosen.map((step) => values[step]) })).filter((row) => row.name !== "not always live" && row.bytes.some(Boolean)), { name: "always live", bytes: chosen.map(() => series.always) }, { name: "total", bytes: chosen.map((step) => series.always + series.live[step]) }],
+    columns: [{ label: "Memory", value: (row) => row.name, cell: (row) => make("span", {}, row.name === "total" || row.name === "not always live" ? null : makeSwatch(row.name), row.name) }, ...chosen.map(column), change],
   });
   sums.element.id = "step-columns";
   const facts = makeFacts("Chosen steps", chosen.map((step) => [`Step ${formatWhole(step)}`, `${steps.text("phase", step)}, ${steps.text("kind", step)}: ${steps.text("name", step)}`]));

@@ -28,7 +28,7 @@ function makeTileColumns(data, ipu, tiles, parts, totals) {
   for (let variable = 0; variable < table.length; variable++) {
     if (table.ipu[variable] !== memory.ipu) continue;
     const bytes = tiles.map((tile) => (data.isLive(variable, memory.peakStep[tile]) ? data.bytesOnTile(variable, tile) : 0));
-    if (bytes.some(Boolean)) rows.push({ name: table.text("name", variable), kind: table.text("kind", variable), bytes });
+    if (bytes.some(Boolean)) rows.push({ name: table.text("name", variable), kind: data.kindOf(variable), bytes });
   }
   const variables = makeTable({
     caption: "Variables on the chosen tiles", rows, sort: 2,

@@ -9,6 +9,7 @@ again. Huge pages are not asked for: steps are as quick without them, and on vir
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import mmap
 import os
@@ -105,6 +106,13 @@ def keep_pages() -> bool:
         set_option(name, value) == 1
         for name, value in ((_M_TRIM_THRESHOLD, _LARGEST_INT), (_M_TOP_PAD, _TOP_PAD_BYTES))
     )
+
+
+def reclaim_memory() -> None:
+    """Free the programs that nobody holds any more. The nodes of a graph hold each other: without this they would stay,
+    with all that they hold, until Python happens to look for cycles."""
+    gc.collect()
+    release_pages()
 
 
 def release_pages() -> None:

@@ -56,7 +56,12 @@ class ValueModule(nn.Module):
         results = interpreter.run(self.graph, values, dict.fromkeys([*self.wanted, *self.written.values()]))
         mine = {id(value) for _, value in held}
         outputs = {f"{place}": _separate(lift(results[name]), mine) for place, name in enumerate(self.wanted)}
-        return Traced(outputs=outputs, written={name: lift(results[value]) for name, value in self.written.items()})
+        written: dict[str, torch.Tensor] = {}
+        for name, value in self.written.items():
+            tensor = lift(results[value])
+            shared = any(tensor is other for other in written.values())  # two variables hold two tensors
+            written[name] = tensor.clone() if shared else tensor
+        return Traced(outputs=outputs, written=written)
 
 
 def _separate(value: torch.Tensor, held: set[int]) -> torch.Tensor:

@@ -18,13 +18,14 @@ from openipu.translate.tensorflow.ops import (
     random,
     recurrent,
     reductions,
+    sampling,
     shapes,
     training,
 )
 
 FAMILIES = (
     *(collectives, control, convolutions, elementwise, indexing, lists, losses, norms, pools, products, quarter),
-    *(random, recurrent, reductions, shapes, training),
+    *(random, recurrent, reductions, sampling, shapes, training),
 )
 RULES = tuple(collect(*FAMILIES))
 TABLE = Table(RULES)

@@ -44,6 +44,9 @@ class Cluster:
         return made
 
     def provide(self, session: Any, run: Runner, values: Sequence[Any]) -> Sequence[Any]:
+        fault = self._level.marks.get("fault")
+        if fault is not None:
+            raise fault
         device = find_device(self._device or "/device:IPU:0")
         replicas = count_replicas(device, self._prepared)
         around = Surroundings(session, run, device, self._variables, replicas, self._name, device.seed)
@@ -91,5 +94,5 @@ def place_gradients(made: Sequence[Any]) -> None:
         if forward is None:
             continue
         for name in (SHARD, STAGE):
-            if not has_attr(op, name) and has_attr(forward, name):
+            if has_attr(forward, name) and (name == SHARD or not has_attr(op, name)):
                 op._set_attr(name, forward.node_def.attr[name])

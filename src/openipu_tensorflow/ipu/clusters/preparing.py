@@ -63,6 +63,8 @@ class _Preparation:
         place = self._places[op.name]
         if op.type == "Const":
             return True
+        if op.type == "Placeholder" and op.name not in self._arguments and op.name not in self._item_of:
+            return False  # given from outside: a feed of the session, or what a function captures
         own = self._level.start <= place < self._level.end
         return own and not any(start <= place < end for start, end in self._level.inner)
 
@@ -94,7 +96,7 @@ class _Preparation:
             if op.name in reached:
                 continue
             if not self.owns(op):
-                if entry is not op and op.type != "VarHandleOp":
+                if entry is not op and op.type != "VarHandleOp" and entry.dtype.name != "resource":
                     self._captured[entry.name] = entry
                 if op.type != "VarHandleOp":
                     continue

@@ -59,7 +59,7 @@ class Surroundings:
                 None,
                 None,
                 f"Trying to run {self.name!r} on /device:IPU:{self.device.ordinal}, whose device_connection.type is "
-                "NEVER: such a device compiles and cannot execute. Use ALWAYS or ON_DEMAND.",
+                "NEVER: it is configured for compilation only. Use ALWAYS or ON_DEMAND to execute.",
             )
         return self.device.connection is not DeviceConnectionType.PRE_COMPILE
 

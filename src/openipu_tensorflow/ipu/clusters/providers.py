@@ -87,6 +87,7 @@ def _search(own: GraphProviders, roots: Sequence[Any], given: frozenset[str]) ->
             provider = own.by_op.get(op.name)
             if provider is not None and not all(output.name in given for output in op.outputs or ()):
                 reached[id(provider)] = provider
+                stack += op.control_inputs  # what must come before it may need providers, too
                 continue
             if provider is not None and not op.outputs:
                 reached[id(provider)] = provider

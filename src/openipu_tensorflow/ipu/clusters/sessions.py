@@ -18,6 +18,15 @@ _MARK = "_openipu_run"
 _settled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # graph -> its version at the last look
 
 
+def leave_to_python() -> None:
+    """AutoGraph rewrites functions of the user's, not those of this package; a second call changes nothing."""
+    from tensorflow.python.autograph.core import config, config_lib
+
+    rule = config_lib.DoNotConvert("openipu_tensorflow")
+    if all(str(rule) != str(other) for other in config.CONVERSION_RULES):
+        config.CONVERSION_RULES = (rule, *config.CONVERSION_RULES)
+
+
 def install_sessions() -> None:
     """Change the stock session class; a second call changes nothing."""
     from tensorflow.python.client import session as stock

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from openipu.graph import Reduction
+from openipu_tensorflow.functions.feeding import DeviceLoop, may_restart
 from openipu_tensorflow.ipu.clusters.tracing import (
     Level,
     Trace,
@@ -53,6 +54,8 @@ class UpdateItem:
 def find_trace(what: str) -> Trace:
     """The compilation under way; an error where there is none."""
     trace = current_trace()
+    if trace is None and may_restart():
+        raise DeviceLoop
     if trace is None:
         raise RuntimeError(
             f"{what} works on a program that is being compiled: use it in a function that ipu.ipu_compiler.compile "
@@ -84,10 +87,17 @@ def add_update(
         update.marks["update"] = options
         update.arguments = [array_ops.identity(entry, name="reduced_gradient") for entry in gradients]
         done = apply(list(zip(update.arguments, variables, strict=True)))
-        update.targets = [getattr(done, "op", done)]
+        own = getattr(done, "op", done)
+        update.targets = [own] if isinstance(own, ops.Operation) and own.graph is trace.graph else []
+        update.targets = update.targets or _list_writes(trace.graph, update.start)
     item = UpdateItem(update, gradients, make_marker("update/done"), options, variables)
     trace.level.items.append(item)
     return item.marker
+
+
+def _list_writes(graph: Any, start: int) -> list[Any]:
+    """What an optimizer does that hands back no op of the graph, as those of Keras do."""
+    return [op for op in graph.get_operations()[start:] if op.op_def.is_stateful and not op.outputs]
 
 
 def reduce_replicas(values: list[Any], reduction: Reduction | None) -> Any:

@@ -87,7 +87,8 @@ PROGRAM_EFFECTS: Mapping[str, str] = {
     "pipeline.computational_stages": "acts: the stages, or several functions side by side in one",
     "pipeline.gradient_accumulation_count": "acts: micro-batches of an update",
     "pipeline.gradient_accumulation_dtype": "acts: the type that gradients are added up in",
-    "pipeline.gradient_accumulation_for_captured_grads": "no effect: gradients of activations cannot be captured",
+    "pipeline.gradient_accumulation_for_captured_grads": "acts: captured gradients go out as their sums over the "
+    "micro-batches of an update, or those of each",
     "pipeline.repeat_count": "acts: updates of a run",
     "pipeline.batch_serialization_iterations": "acts: so many times as many micro-batches of an update, stage after "
     "stage on one IPU",

@@ -69,7 +69,7 @@ def build_run_options(device: IpuDevice, how: Arrangement) -> RunOptions:
         device_iterations=how.device_iterations,
         gradient_accumulation=how.gradient_accumulation,
         replicas=how.replicas,
-        instances=count_instances(config) if how.training and how.replica_reduction is not None else 1,
+        instances=1 if how.training and how.replica_reduction is None else count_instances(config),
         reduction=how.reduction,
         replica_reduction=how.replica_reduction,
         half_partials=how.half_partials or any(wants_half_partials(entry) for entry in products),

@@ -51,7 +51,7 @@ def _choose_dtype(value: Any, wanted: Any, what: str) -> Any:
 
 
 def _lose(labels: Any, data: Any, label_length: Any, data_length: Any, blank: int, kind: Any) -> Any:
-    from tensorflow.python.ops import array_ops, custom_gradient, math_ops
+    from tensorflow.python.ops import custom_gradient, math_ops
 
     batch = data.shape[1]
 
@@ -62,7 +62,7 @@ def _lose(labels: Any, data: Any, label_length: Any, data_length: Any, blank: in
         each, slope = add_device_op("IpuCtcLossWithLogProbs", given, results, {"blank": blank})
 
         def backward(upstream: Any) -> Any:
-            return slope * math_ops.cast(array_ops.reshape(upstream, [1, batch, 1]), slope.dtype)
+            return slope * math_ops.cast(upstream[None, :, None], slope.dtype)
 
         return each, backward
 

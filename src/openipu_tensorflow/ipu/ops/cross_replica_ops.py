@@ -21,8 +21,8 @@ def _reduce(op: str, x: Any, size: int | None) -> Any:
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import custom_gradient
 
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-        raise ValueError(f"replica_group_size must be a positive number or None, not {size!r}.")
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
+        raise ValueError(f"replica_group_size must be a positive number, or None or 0 for all, not {size!r}.")
 
     @custom_gradient.custom_gradient  # type: ignore[untyped-decorator]
     def reduce(value: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from openipu_tensorflow.ipu.eager.backprop import GradientCaptureContext, GradientCaptureTape, capture_into
+
 
 class OptimizerFunctionOutput:
     """The optimizer, the loss, and how gradients are computed and applied."""
@@ -54,11 +56,9 @@ class OptimizerFunctionOutput:
             raise ValueError(
                 "OptimizerFunctionOutput.tape may not be used when OptimizerFunctionOutput.variables is nonempty."
             )
-        if gradient_capture_context is not None or captured_gradient_outfeed is not None:
-            raise NotImplementedError(
-                "gradient_capture_context and captured_gradient_outfeed: gradients of activations cannot be captured "
-                "here. Leave both out."
-            )
+        _check_captures(tape, gradient_capture_context, captured_gradient_outfeed)
+        self.gradient_capture_context = gradient_capture_context
+        self.captured_gradient_outfeed = captured_gradient_outfeed
         self.opt, self.loss = opt, loss
         self.compute_gradients_args = tuple(compute_gradients_args or ())
         self.compute_gradients_kwargs = dict(compute_gradients_kwargs or {})
@@ -66,8 +66,17 @@ class OptimizerFunctionOutput:
         self.apply_gradients_kwargs = dict(apply_gradients_kwargs or {})
         self.variables, self.tape = list(variables or ()), tape
 
+    @property
+    def captures(self) -> Any:
+        """Where gradients of activations are captured; None for nowhere."""
+        return self.gradient_capture_context or (self.tape if isinstance(self.tape, GradientCaptureTape) else None)
+
     def compute_gradients(self) -> list[tuple[Any, Any]]:
-        """Gradients with their variables."""
+        """Gradients with their variables; those of activations are captured."""
+        with capture_into(self.captures):
+            return self._compute()
+
+    def _compute(self) -> list[tuple[Any, Any]]:
         if self._is_v1:
             return list(
                 self.opt.compute_gradients(self.loss, *self.compute_gradients_args, **self.compute_gradients_kwargs)
@@ -88,3 +97,22 @@ class OptimizerFunctionOutput:
 
         done = self.opt.apply_gradients(pairs, *self.apply_gradients_args, **self.apply_gradients_kwargs)
         return control_flow_ops.no_op() if done is None else done
+
+
+def _check_captures(tape: Any, context: Any, queue: Any) -> None:
+    from openipu_tensorflow.ipu.ipu_outfeed_queue import IPUOutfeedQueue
+
+    title = "OptimizerFunctionOutput"
+    if context is not None and not isinstance(context, GradientCaptureContext):
+        raise TypeError(f"{title}.gradient_capture_context must be an ipu.eager.backprop.GradientCaptureContext.")
+    if context is not None and tape is not None:
+        raise ValueError(f"{title}.gradient_capture_context may not be used when {title}.tape is nonempty.")
+    if queue is None:
+        return
+    if not isinstance(queue, IPUOutfeedQueue):
+        raise TypeError(f"{title}.captured_gradient_outfeed must be an instance of IPUOutfeedQueue.")
+    if context is None and not isinstance(tape, GradientCaptureTape):
+        raise ValueError(
+            f"{title}.captured_gradient_outfeed may not be used when neither a GradientCaptureContext, nor a "
+            "GradientCaptureTape is also used."
+        )

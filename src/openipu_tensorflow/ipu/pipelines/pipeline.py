@@ -72,11 +72,13 @@ def pipeline(
             ends += _train(outputs, optimizer_function, options, given, tracing)
         else:
             ends += _enqueue(outputs, given, None, tracing.last)
-        level.targets = [*tracing.targets, *ends]
+        level.targets = [*tracing.targets, *ends, *(entry.marker for entry in level.enqueues.values())]
     if options.recomputation is RecomputationMode.RecomputeThenBackpropagate:
         _drop_checkpoints(trace.graph.get_operations()[level.start :])
     level.marks["pipeline"] = options
-    return _finish(level, options, accumulate_outfeed)
+    for entry in level.enqueues.values():
+        entry.accumulates = accumulate_outfeed if entry.queue is outfeed_queue else entry.accumulates
+    return _finish(level, options)
 
 
 def _check_queues(given: dict[str, Any], training: bool) -> None:
@@ -175,6 +177,7 @@ def _train(
     from openipu_tensorflow.ipu.optimizers.gradient_accumulation_optimizer import cast_gradients
 
     pairs = cast_gradients(answer.compute_gradients(), given["gradient_accumulation_dtype"])
+    ends += _hand_out_captured(answer, given)
     if not any(gradient is not None for gradient, _ in pairs):
         return ends  # no variable has a part in the loss: there is nothing to update
     update = UpdateOptions(
@@ -184,6 +187,17 @@ def _train(
         shard_state=bool(given["replicated_optimizer_state_sharding"]),
     )
     return [*ends, add_update(pairs, answer.apply_gradients, update, "pipelining_ops.pipeline")]
+
+
+def _hand_out_captured(answer: OptimizerFunctionOutput, given: dict[str, Any]) -> list[Any]:
+    """Gradients of activations: their sums over the micro-batches of an update, or those of each."""
+    queue = answer.captured_gradient_outfeed
+    if queue is None or not answer.captures.captured_gradients:
+        return []
+    marker = queue.enqueue(answer.captures.captured_gradients)
+    enqueues = find_trace("pipelining_ops.pipeline").level.enqueues
+    enqueues[marker.name].accumulates = bool(given["gradient_accumulation_for_captured_grads"])
+    return [marker]
 
 
 def _enqueue(outputs: list[Any], given: dict[str, Any], loss: Any, returned: Any = None) -> list[Any]:
@@ -245,10 +259,8 @@ def _drop_checkpoints(made: Sequence[Any]) -> None:
             op._clear_attr(CHECKPOINT)
 
 
-def _finish(level: Level, options: PipelineOptions, accumulate: bool) -> Any:
+def _finish(level: Level, options: PipelineOptions) -> Any:
     trace = find_trace("pipelining_ops.pipeline")
-    for entry in level.enqueues.values():
-        entry.accumulates = accumulate
     marker = make_marker("pipeline/done")
     flat = [entry for place in options.devices for entry in (place if isinstance(place, (list, tuple)) else [place])]
     overlaps = options.schedule is not PipelineSchedule.Sequential and len(set(flat)) == len(flat)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from openipu.capture import call_in_graph, is_capturing
@@ -27,8 +29,10 @@ def sparse_cross_entropy(site: Site) -> list[Tensor]:
     scores, labels = site.input(0), site.input(1).to(torch.int64)
     log = torch.log_softmax(scores, -1)
     hit = labels.unsqueeze(-1) == torch.arange(scores.shape[-1], dtype=torch.int64)
-    loss = -log.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    return [loss, torch.exp(log) - hit.to(log.dtype)]
+    known = (labels >= 0) & (labels < scores.shape[-1])
+    wrong = torch.where(known, 0.0, math.nan).to(log.dtype)  # a label of no class gives NaN, as on an IPU
+    loss = wrong - log.gather(-1, torch.where(known, labels, 0).unsqueeze(-1)).squeeze(-1)
+    return [loss, torch.exp(log) - hit.to(log.dtype) + wrong.unsqueeze(-1)]
 
 
 @rule("IpuCtcLossWithLogProbs", folds=False)

@@ -63,5 +63,5 @@ class CTCPredictionsLayer(CTCInferenceLayer):
         best = tf.argmax(scores, axis=1, output_type=tf.int32)
         chosen = tf.gather(labels, best, axis=1, batch_dims=1)
         sizes = tf.gather(lengths, best, axis=1, batch_dims=1)
-        places = tf.range(int(chosen.shape[1]))[None]
+        places = tf.range(tf.shape(chosen)[1])[None]
         return tf.where(places < sizes[:, None], chosen, tf.fill(tf.shape(chosen), self.blank_index))

@@ -13,6 +13,9 @@ from openipu_tensorflow.ipu.ops import f8_ops
 class ConvertToF8(keras.layers.Layer):  # type: ignore[misc]
     """Numbers and metadata -> [data, metadata]."""
 
+    def __call__(self, data: Any, metadata: Any, **kwargs: Any) -> Any:
+        return super().__call__(data, tf.convert_to_tensor(metadata, tf.uint8), **kwargs)
+
     def call(self, data: Any, metadata: Any, **kwargs: Any) -> list[Any]:
         return list(f8_ops.convert_to_f8(tf.convert_to_tensor(data), metadata))
 

@@ -121,7 +121,8 @@ class _Recurrent(keras.layers.Layer):  # type: ignore[misc]
         value = tf.convert_to_tensor(inputs)
         value = value if self.time_major else tf.transpose(value, [1, 0, 2])
         if self.dropout and training is not False:
-            value = rand_ops.dropout(value, rate=self.dropout, seed=self.dropout_seed)
+            mask = [1, *value.shape[1:]]  # the same elements in every step
+            value = rand_ops.dropout(value, rate=self.dropout, seed=self.dropout_seed, noise_shape=mask)
         outputs, last = self._run(value, self._find_first(value, initial_state))
         for state, new in zip(self.states, last, strict=False):
             state.assign(new)

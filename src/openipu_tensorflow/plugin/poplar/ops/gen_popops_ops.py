@@ -41,18 +41,18 @@ def ipu_multi_update(
     input: Any, indices: Any, updates: Any, indices_are_sorted: bool = False, name: str | None = None
 ) -> Any:
     """A table with some of its rows replaced."""
-    from tensorflow.python.ops import array_ops
+    from tensorflow.python.ops import gen_array_ops
 
-    return array_ops.tensor_scatter_nd_update(input, _column(indices), updates)
+    return gen_array_ops.tensor_scatter_update(input, _column(indices), updates)
 
 
 def ipu_multi_update_add(
     input: Any, indices: Any, updates: Any, scale: Any, indices_are_sorted: bool = False, name: str | None = None
 ) -> Any:
     """A table with scaled rows added to some of its rows."""
-    from tensorflow.python.ops import array_ops
+    from tensorflow.python.ops import gen_array_ops
 
-    return array_ops.tensor_scatter_nd_add(input, _column(indices), updates * scale)
+    return gen_array_ops.tensor_scatter_add(input, _column(indices), updates * scale)
 
 
 def _column(indices: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Layers that hand their inputs on, and mark them."""
+"""`AssumeEqualAcrossReplicas`"""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ from typing import Any
 
 import keras
 
-from openipu_tensorflow.ipu.ops import cross_replica_ops, pipelining_ops
-
-
-class RecomputationCheckpoint(keras.layers.Layer):  # type: ignore[misc]
-    """Its inputs are kept where others are made again."""
-
-    def call(self, inputs: Any, **kwargs: Any) -> Any:
-        return pipelining_ops.recomputation_checkpoint(inputs, name=self.name)
+from openipu_tensorflow.ipu.ops import cross_replica_ops
 
 
 class AssumeEqualAcrossReplicas(keras.layers.Layer):  # type: ignore[misc]

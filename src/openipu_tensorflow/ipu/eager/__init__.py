@@ -1,0 +1,5 @@
+"""`ipu.eager`: tapes."""
+
+from openipu_tensorflow.ipu.eager import backprop
+
+__all__ = ["backprop"]

@@ -1,0 +1,1 @@
+"""Estimators for IPUs: model functions inside loops and pipelines of a device."""

@@ -41,6 +41,17 @@ def _put_back() -> None:
         setattr(keras.layers, kind, _take_time_major(getattr(keras.layers, kind)))
         setattr(tf.keras.layers, kind, getattr(keras.layers, kind))
     keras.layers.Layer.updates = []  # states are written where they are made
+    for name in ("save_weights", "load_weights"):
+        setattr(keras.Model, name, _take_folder(getattr(keras.Model, name)))
+
+
+def _take_folder(stock: Any) -> Any:
+    """Weights in a folder, as Keras 2 wrote them: a file in it."""
+
+    def method(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        return stock(self, Path(path) / "all.weights.h5" if Path(path).is_dir() else path, *args, **kwargs)
+
+    return method
 
 
 def _take_time_major(stock: Any) -> Any:

@@ -157,3 +157,20 @@ def test_values_that_a_loop_carries_are_each_replicas_own():
 
     assert strategy.run(count, [tf.constant(1)]).numpy() == 8
     numpy.testing.assert_array_equal(queue.dequeue(), [[1, 1], [2, 2], [4, 4]])
+
+
+def test_a_variable_that_a_function_only_writes_is_written():
+    strategy = make_strategy()
+    with strategy.scope():
+        count, total = tf.Variable(1), tf.Variable(0.0)
+
+    @tf.function
+    def step(x):
+        count.assign_add(2, read_value=False)
+        total.assign_add(x)
+        return total * 1.0
+
+    assert strategy.run(step, [tf.constant(3.0)]).numpy() == 3.0
+    assert strategy.run(step, [tf.constant(3.0)]).numpy() == 6.0
+    assert (count.numpy(), total.numpy()) == (5, 6.0)
+    assert len(strategy.distribute_datasets_from_function(lambda context: tf.data.Dataset.range(4))) == 4

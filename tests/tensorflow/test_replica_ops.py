@@ -147,3 +147,8 @@ def test_a_wrong_group_or_share_is_refused():
 def test_eagerly_a_program_is_alone():
     np.testing.assert_array_equal(ipu.cross_replica_ops.cross_replica_sum(tf.ones([2])).numpy(), [1.0, 1.0])
     assert int(ipu.replication_ops.replication_index()) == 0
+
+
+def test_groups_that_do_not_fit_the_replicas_are_refused_before_the_program_runs():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"group size \(got 3\) does not evenly divide"):
+        run_once(lambda x: [ipu.cross_replica_ops.cross_replica_sum(x, 3)], np.ones(2, np.float32))

@@ -24,7 +24,7 @@ def fingerprint_program(program: Program) -> str:
     for name, tensor in sorted(program.constants.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         if tensor.device.type == "cpu":
-            dense = tensor.detach().reshape(-1).clone()  # a single element may keep any stride otherwise
+            dense = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.detach().reshape(-1))
             digest.update(dense.view(torch.uint8).numpy().tobytes() if dense.numel() else b"")
     return digest.hexdigest()
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
 from openipu.graph import Program, RunOptions
 from openipu.machine import System
 from openipu.session import FrontEnd, compile_program
+from openipu.translate.foreign import ForeignGraph
+from openipu.translate.tensorflow.ops.collectives import MEETING
 from openipu.translate.tensorflow.steps import StepProgram, capture_step
 from openipu_tensorflow.engine.describing import DescribedStep, describe_step
 from openipu_tensorflow.engine.host_ops import make_table
@@ -69,6 +72,7 @@ def compile_step(
         batches=options.micro_batches,
         name=title,
     )
+    _check_groups(step.graph, options.replicas)
     shared = options.gradient_accumulation * options.replicas * options.instances > 1
     captured = capture_step(step, name=title, table=make_table(), must_cut=shared and options.training, cuts=cuts)
     options = dataclasses.replace(
@@ -95,6 +99,21 @@ def compile_step(
         [_make_port(entry) for entry, _ in carried],
         {**step.variables, **{entry.name: find_type(entry) for entry, _ in carried}},
     )
+
+
+def _check_groups(graph: ForeignGraph, replicas: int) -> None:
+    """Raise where replicas cannot be shared out to the groups of an exchange."""
+    for node in graph.nodes:
+        group = node.attributes.get("group") or 1
+        if node.op in MEETING and replicas % group:
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f"The replica group size (got {group}) does not evenly divide the total number of replicas (got "
+                f"{replicas}): {node.title}. Choose a divisor of it as replica_group_size.",
+            )
+        for body in node.bodies:
+            _check_groups(body, replicas)
 
 
 def _make_port(tensor: Any) -> Port:

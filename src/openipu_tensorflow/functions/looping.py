@@ -87,11 +87,7 @@ class LoopedFunction:
                 returned = tf.nest.map_structure(_to_tensor, returned)
                 level.outputs = [tensor for tensor in tf.nest.flatten(returned) if tensor is not None]
                 level.targets = _list_effects(graph, level)
-        held = [*graph._watched_variables]
-        known = {id(variable.handle) for variable in held}
-        captured = [outer for outer, inner in graph.captures if inner.dtype == tf.resource]
-        held += [HandleVariable(handle) for handle in captured if id(handle) not in known]
-        graph.variables = held
+        held = complete_variables(graph, graph._watched_variables)
         check_types(inputs, "input")
         check_types(level.outputs, "output")
         return _Traced(graph, inputs, returned, prepare_level(graph, level), held)
@@ -110,6 +106,22 @@ class HandleVariable:
 
     def assign(self, value: Any) -> None:
         tf.raw_ops.AssignVariableOp(resource=self.handle, value=tf.constant(value, self.dtype))
+
+
+def complete_variables(graph: Any, read: Iterable[Any]) -> list[Any]:
+    """Give a function's graph all variables that it has handles of, those that it only writes too. The graph does not
+    keep them: what is returned must live as long as it does."""
+    held = list(read)
+    known = {id(variable.handle) for variable in held}
+    captured = [outer for outer, inner in graph.captures if inner.dtype == tf.resource]
+    held += [HandleVariable(handle) for handle in captured if id(handle) not in known and _is_variable(handle)]
+    graph.variables = held
+    return held
+
+
+def _is_variable(handle: Any) -> bool:
+    data = getattr(handle, "_handle_data", None)
+    return data is not None and bool(data.is_set) and len(data.shape_and_type) == 1
 
 
 class EagerVariables:

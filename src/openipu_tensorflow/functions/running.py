@@ -17,7 +17,7 @@ from openipu.graph import Reduction
 from openipu.translate.tensorflow.steps import GRADIENT_MARK
 from openipu_tensorflow.engine import marking_optimizers
 from openipu_tensorflow.functions.feeding import DeviceLoop, FunctionTrace, trace_feeds
-from openipu_tensorflow.functions.looping import LoopedFunction, is_input
+from openipu_tensorflow.functions.looping import LoopedFunction, complete_variables, is_input
 from openipu_tensorflow.functions.shaping import Shape, shape_function
 from openipu_tensorflow.ipu.configuration.devices import count_configurations, find_device
 from openipu_tensorflow.ipu.configuration.run_options import Arrangement
@@ -35,6 +35,7 @@ class _Wrapped:
     function: Any
     programs: dict[Any, FunctionProgram] = field(default_factory=dict)
     traces: list[FunctionTrace] = field(default_factory=list)
+    held: dict[Any, list[Any]] = field(default_factory=dict)  # variables of the graphs, which keep none
     looped: LoopedFunction | None = None  # it has loops or pipelines of the device
 
 
@@ -61,6 +62,7 @@ def run_function(strategy: IPUStrategyV1, function: Any, args: tuple[Any, ...], 
             [entry for trace in wrapped.traces for entry in trace.taken],
             [entry for trace in wrapped.traces for entry in trace.handed],
         )
+        wrapped.held[key] = complete_variables(concrete.graph, concrete.graph.variables)
         wrapped.programs[key] = FunctionProgram(strategy, concrete, shape_function(concrete, trace))
     return wrapped.programs[key].run(_list_inputs(concrete, args, kwargs))
 

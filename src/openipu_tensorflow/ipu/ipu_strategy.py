@@ -69,6 +69,10 @@ class IPUStrategyV1(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
 
         return run_function(self, fn, tuple(args), dict(kwargs or {}))
 
+    def distribute_datasets_from_function(self, dataset_fn: Callable[..., Any], options: Any = None) -> Any:
+        """The data set of the one input pipeline that there is."""
+        return dataset_fn(tf.distribute.InputContext())
+
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("`experimental_run_v2` has been deleted: call `run`.")
 

@@ -14,12 +14,12 @@ def has_attr(o: Any, attr_name: str) -> bool:
 
 
 def get_sharding(op: Any) -> list[int] | None:
-    """The shards of an op: its own, or those of the op that it differentiates."""
-    while op is not None:
-        if has_attr(op, SHARD):
-            return [int(entry) for entry in op.get_attr(SHARD)]
-        op = getattr(op, "_original_op", None)
-    return None
+    """The shards of an op: those of the op that it differentiates, or its own."""
+    forward = getattr(op, "_original_op", None)
+    found = None if forward is None else get_sharding(forward)
+    if found is None and has_attr(op, SHARD):
+        found = [int(entry) for entry in op.get_attr(SHARD)]
+    return found
 
 
 def get_shard_from_colocation(op: Any) -> list[int] | None:

@@ -40,21 +40,24 @@ function showTrace(data, root, parameters) {
     draw: drawTrace, hover, pick,
     onRange: ([from, to]) => {
       clearTimeout(state.timer);
-      state.timer = setTimeout(() => address.note(to - from < end * 0.999 ? { from: Math.round(from), to: Math.round(to) } : { from: null, to: null }), 150);
+      state.timer = setTimeout(() => {
+        address.note(to - from < end * 0.999 ? { from: Math.round(from), to: Math.round(to) } : { from: null, to: null });
+        fillSums();
+      }, 150);
     },
   });
   const search = make("input", { type: "search", id: "search", placeholder: "Op, module or line", "aria-label": "Search ops", value: parameters.find ?? "",
     oninput: () => find(search.value), onkeydown: (event) => event.key === "Enter" && jump() });
   const found = make("span", { class: "hint", role: "status", id: "found" });
   const details = make("div", { id: "op-details" });
-  const legend = make("ul", { class: "legend", "aria-label": "Kinds of step" });
+  const sums = new RangeSums(data, choose);
   const choice = makeIpuChoice(data, state.ipu, (ipu) => changeIpu(ipu));
   root.append(
     make("section", { class: "panel", "aria-label": "Trace" },
       make("div", { class: "controls" }, choice, search, make("button", { type: "button", text: "Next match", onclick: jump }), found, make("span", { class: "push" }), plot.tools),
-      legend, plot.element,
+      sums.legend, plot.element, sums.sentence,
       make("p", { class: "hint", text: `Wheel or pinch zooms, drag pans. ${several ? "Above, every IPU with its stages and kinds of step; below, the chosen IPU: " : "Lanes from above: "}phase, modules, ops, kinds of step. Click for details; double-click to zoom to a stage, module or op.` })),
-    details,
+    details, sums.panel,
   );
   plot.canvas.addEventListener("dblclick", (event) => {
     const box = plot.canvas.getBoundingClientRect();
@@ -67,16 +70,12 @@ function showTrace(data, root, parameters) {
     Object.assign(state, { ipu, span: null });
     choice.querySelector("select").value = ipu;
     address.note({ ipu });
-    fillLegend();
+    fillSums();
     plot.paint();
   }
-  function fillLegend() {
-    const { kinds, sums } = prepare(state.ipu).sums;
-    const spent = kinds.map((kind, index) => sums[index][line().length]);
-    const entry = (swatch, name, cycles) => make("li", {}, swatch, make("span", { class: "name", text: `${name} ` }), make("b", { text: formatShare(cycles / total) }));
-    const idle = total - spent.reduce((sum, cycles) => sum + cycles, 0);
-    legend.replaceChildren(...kinds.map((kind, index) => entry(makeSwatch(kind), kind, spent[index])), ...(several ? [entry(makeSwatch("idle"), "other IPUs' turn", idle)] : []),
-      make("li", {}, make("span", { class: "name", text: several ? `of this trace, IPU ${line().ipu}` : "of this trace" })));
+  function fillSums() {
+    const [from, to] = plot.range;
+    sums.show(line(), prepare(state.ipu).sums.kinds, [Math.max(0, from), Math.min(total, to)], several);
   }
   function showSpan(span) {
     const { starts } = line();
@@ -245,7 +244,7 @@ function showTrace(data, root, parameters) {
     } else if (next.stage !== undefined) showStage(Number(next.stage), next.phase ?? "forward backward");
     if (next.from !== undefined && next.to !== undefined && Number(next.to) > Number(next.from)) plot.show(Number(next.from), Number(next.to));
   }
-  fillLegend();
+  fillSums();
   apply(parameters);
   if (parameters.find) find(parameters.find);
   return { paint: () => plot.paint(), close: () => { clearTimeout(state.timer); plot.close(); }, update: apply };

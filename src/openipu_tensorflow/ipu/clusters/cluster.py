@@ -94,5 +94,5 @@ def place_gradients(made: Sequence[Any]) -> None:
         if forward is None:
             continue
         for name in (SHARD, STAGE):
-            if not has_attr(op, name) and has_attr(forward, name):
+            if has_attr(forward, name) and (name == SHARD or not has_attr(op, name)):
                 op._set_attr(name, forward.node_def.attr[name])

@@ -114,6 +114,18 @@ def _body(site: Site, name: str) -> ForeignGraph:
     return body
 
 
+@rule("OptionalFromValue", "OptionalGetValue")
+def hand_on(site: Site) -> Results:
+    """What a branch hands to its gradient."""
+    return [_given(site, place) for place in range(site.count)]
+
+
+@rule("OptionalNone")
+def nothing(site: Site) -> Tensor:
+    """What the other branch hands on, which nobody reads."""
+    return torch.zeros((), dtype=torch.float32)
+
+
 @rule("IpuPrintTensor", folds=False)
 def print_tensor(site: Site) -> Results:
     x, title = site.input(0), str(site.get("title", ""))

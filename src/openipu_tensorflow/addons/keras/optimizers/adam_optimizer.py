@@ -36,6 +36,9 @@ class AdamIpuOptimizer(MomentOptimizer):
         super().build(variables)
         self.vhat = self.add_state(variables, "vhat", self.vhat_dtype) if self.amsgrad else []
 
+    def list_slots(self) -> dict[str, Sequence[Any]]:
+        return {**super().list_slots(), **({"vhat": self.vhat} if self.amsgrad else {})}
+
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         kind = self.opt_dtypes[0]
         m, v = self.advance(gradient, variable)

@@ -40,6 +40,22 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):  # type: ignore[misc]
         """The state that belongs to a variable."""
         return states[self._get_variable_index(variable)]
 
+    def list_slots(self) -> dict[str, Sequence[Any]]:
+        """State by the original's names."""
+        return {}
+
+    def get_slot(self, var: Any, slot_name: str) -> Any:
+        """The state of a variable under one of the original's names."""
+        slots = self.list_slots()
+        if slot_name not in slots:
+            raise ValueError(f"{type(self).__name__} has no slot {slot_name!r}: {', '.join(slots) or 'it has none'}.")
+        return self.find_state(slots[slot_name], var)
+
+    def _get_hyper(self, name: str, dtype: Any = None) -> Any:
+        """A setting, as the original calls it."""
+        value = tf.convert_to_tensor(getattr(self, name))
+        return value if dtype is None else tf.cast(value, dtype)
+
     def count_steps(self) -> Any:
         """Of this update, from 1, in the format that updates are computed in."""
         return tf.cast(tf.convert_to_tensor(self.iterations) + 1, self.opt_dtypes[0])

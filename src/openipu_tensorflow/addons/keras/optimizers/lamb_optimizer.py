@@ -56,13 +56,19 @@ class LAMBIpuOptimizer(MomentOptimizer):
         m, v = self.advance(gradient, variable)
         weights = tf.convert_to_tensor(variable)
         step = m / (tf.sqrt(v) + self.epsilon)
-        if not _matches(variable, self.exclude_from_weight_decay):
+        if all(map(self._do_use_weight_decay, _list_names(variable))):
             step = step + tf.cast(weights, kind) * self.weight_decay_rate
         ratio = tf.cast(learning_rate, kind)
-        if not _matches(variable, self.exclude_from_layer_adaptation):
+        if all(map(self._do_layer_adaptation, _list_names(variable))):
             ratio = ratio * self._compare(tf.cast(weights, kind), step)
         change = tf.cast(ratio, last) * tf.cast(step, last)
         variable.assign(weights - tf.cast(change, variable.dtype))
+
+    def _do_use_weight_decay(self, param_name: str) -> bool:
+        return not any(re.search(pattern, param_name) for pattern in self.exclude_from_weight_decay)
+
+    def _do_layer_adaptation(self, param_name: str) -> bool:
+        return not any(re.search(pattern, param_name) for pattern in self.exclude_from_layer_adaptation)
 
     def _compare(self, weights: Any, step: Any) -> Any:
         """The length of the weights over that of the step; 1 where either is 0."""
@@ -83,6 +89,5 @@ class LAMBIpuOptimizer(MomentOptimizer):
         return {**super().get_config(), **own}
 
 
-def _matches(variable: Any, patterns: Sequence[str]) -> bool:
-    names = (str(variable.name), str(getattr(variable, "path", "")))
-    return any(re.search(pattern, name) for pattern in patterns for name in names)
+def _list_names(variable: Any) -> list[str]:
+    return [str(variable.name), str(getattr(variable, "path", ""))]

@@ -35,6 +35,9 @@ class MomentOptimizer(IpuOptimizerBase):
         self.m = self.add_state(variables, "m", self.m_dtype)
         self.v = self.add_state(variables, "v", self.v_dtype)
 
+    def list_slots(self) -> dict[str, Sequence[Any]]:
+        return {"m": self.m, "v": self.v}
+
     def advance(self, gradient: Any, variable: Any) -> tuple[Any, Any]:
         """Renew the moments; (first, second) without their bias, in the format of updates."""
         kind = self.opt_dtypes[0]

@@ -32,6 +32,9 @@ class SGDIpuOptimizer(IpuOptimizerBase):
         super().build(variables)
         self.momentums = self.add_state(variables, "momentum", self.momentum_accum_dtype) if self.momentum else []
 
+    def list_slots(self) -> dict[str, Sequence[Any]]:
+        return {"momentum": self.momentums} if self.momentum else {}
+
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         kind = self.opt_dtypes[0]
         slope, rate = tf.cast(gradient, kind), tf.cast(learning_rate, kind)

@@ -9,7 +9,7 @@ micro-batch reads it, such as a metric's count of batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openipu.translate.foreign import ForeignGraph, ForeignNode
@@ -67,14 +67,16 @@ def split_step(
     written: Mapping[str, str],
     gradients: Mapping[str, str],
     variables: Mapping[str, object],
+    each: Collection[str] = (),
 ) -> Split | Entangled:
-    """`written`: variable -> its new value. `gradients`: variable -> its gradient."""
+    """`written`: variable -> its new value. `gradients`: variable -> its gradient. `each`: variables that change with
+    each micro-batch, whatever they depend on."""
     by_data = find_dependents(graph, graph.inputs)
     by_gradient = find_dependents(graph, gradients.values())
     late = {
         name: value
         for name, value in written.items()
-        if name in gradients or value in by_gradient or value not in by_data
+        if name in gradients or value in by_gradient or (value not in by_data and name not in each)
     }
     early = {name: value for name, value in written.items() if name not in late}
     while True:

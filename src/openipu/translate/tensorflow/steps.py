@@ -72,7 +72,7 @@ def capture_step(
     gradients = {key: value for key, value in gradients.items() if key in written}
     graph = fuse_ops(graph, [*graph.outputs, *written.values(), *gradients.values()])
     if gradients and cuts:
-        split = split_step(graph, graph.outputs, written, gradients, variables)
+        split = split_step(graph, graph.outputs, written, gradients, variables, step.carried)
         if not isinstance(split, Entangled):
             return _capture_parts(step, graph, split.micro, split.update, gradients, variables, name, table)
         reason = split.reason

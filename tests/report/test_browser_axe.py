@@ -50,7 +50,12 @@ def find_violations(
     try:
         page.open(f"#view={view}")
         if dark:
-            page.run("document.documentElement.dataset.theme = 'dark'")
+            page.run(  # at once: colours on their way from one theme to the other belong to neither
+                "document.head.append(Object.assign(document.createElement('style'),"
+                " {textContent: '* { transition: none !important; }'}));"
+                "document.documentElement.dataset.theme = 'dark'"
+            )
+            page.settle()
         driver.execute_script((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
         found: list[str] = driver.execute_async_script(RUN)
         return found

@@ -70,6 +70,11 @@ CALLS: list[tuple[Any, tuple[Any, ...]]] = [
         aten.native_batch_norm_backward.default,
         (IMAGES, IMAGES, zeros(4), None, None, *NORM, True, 1e-5, [True, True, True]),
     ),
+    (aten.native_layer_norm.default, (zeros(3, 5, 4), [4], *NORM, 1e-5)),
+    (
+        aten.native_layer_norm_backward.default,
+        (zeros(3, 5, 4), zeros(3, 5, 4), [4], zeros(3, 5, 1), zeros(3, 5, 1), *NORM, [True, True, True]),
+    ),
     (aten.bmm.default, (zeros(3, 5, 4).transpose(1, 2), zeros(3, 5, 2))),
     (aten.embedding.default, (zeros(9, 4), zeros(2, 3, dtype=I64))),
     *((func, (zeros(9, 4), 0, ROWS, zeros(7, 4))) for func in (aten.index_add.default, aten.index_copy.default)),

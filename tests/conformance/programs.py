@@ -201,8 +201,10 @@ def write_section(suite: Suite, outcomes: Sequence[Outcome]) -> str:
     """Counts, a row for each program's folder, and what does not run with its reason."""
     failed = [outcome for outcome in outcomes if not outcome.passed]
     today = datetime.datetime.now(datetime.UTC).date()
+    rest = len(suite.programs) - len(outcomes)
     lines = [
-        f"Counted on {today}: **{len(outcomes) - len(failed)} of {len(outcomes)} runs of programs end well.**",
+        f"Counted on {today}: **{len(outcomes) - len(failed)} of {len(outcomes)} runs of programs end well.**"
+        + (f" {rest} more are in the list and have not been counted." if rest else ""),
         "",
         "| Program | Runs | pass |",
         "|---|--:|--:|",
@@ -213,7 +215,7 @@ def write_section(suite: Suite, outcomes: Sequence[Outcome]) -> str:
     lines += [f"| `{name}` | {len(own)} | {sum(entry.passed for entry in own)} |" for name, own in folders.items()]
     if failed:
         lines += ["", "| Fails | Reason |", "|---|---|"]
-        lines += [f"| `{entry.name}` | {suite.known_misses.get(entry.name, entry.detail[:120])} |" for entry in failed]
+        lines += [f"| `{entry.name}` | {suite.known_misses.get(entry.name, entry.detail[:160])} |" for entry in failed]
     lines += ["", "| Not run | Reason |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in suite.not_run.items()]
     return "\n".join(lines)

@@ -120,7 +120,7 @@ def run_double(case: Case, steps: int) -> tuple[float, float]:
 
     import tensorflow as tf
     from openipu.translate.interpret import Interpreter
-    from openipu.translate.tensorflow.fusing import fuse_biases
+    from openipu.translate.tensorflow.fusing import fuse_ops
     from openipu.translate.tensorflow.inlining import write_out_calls
     from openipu.translate.tensorflow.table import TABLE
     from openipu.translate.tensorflow.variables import use_values
@@ -148,7 +148,7 @@ def run_double(case: Case, steps: int) -> tuple[float, float]:
             graph, inputs=graph.inputs[:2], outputs=graph.outputs[:1], targets=graph.control_outputs
         )
         lowered = use_values(write_out_calls(described.graph), described.handles)
-        fused = fuse_biases(lowered.graph, [*lowered.graph.outputs, *lowered.written.values()])
+        fused = fuse_ops(lowered.graph, [*lowered.graph.outputs, *lowered.written.values()])
         variables = dict(name_variables(graph).values())
         held = {name: torch.tensor(variables[name].numpy()) for name in described.variables}
         losses, expected = [], []

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_page import Page, needs_browser
+from browser_page import SIZES, Page, needs_browser
 from pipelined_plan import make_pipelined_plan
-from plan_factory import make_bert_plan
+from plan_factory import make_bert_plan, make_cnn_plan
 from selenium import webdriver
 
 from openipu.cli.main import main
+from openipu.machine import resolve_system
 from openipu.plan import Plan
 from openipu.report import build_profile, write_html, write_profile
+from openipu.report.comparison import label_profiles
 from openipu.report.units import format_bytes, format_cycles
 
 pytestmark = [pytest.mark.browser, needs_browser]
@@ -110,3 +113,32 @@ def test_pipelines_compare(driver: webdriver.Chrome, tmp_path: Path) -> None:
     assert rows["Micro-batches"][1:3] == ["8", "32"]
     assert rows["Ticks"][1:3] == ["14", "38"]  # micro-batches + 7 stages - 1
     assert page.severe_log() == []
+
+
+def name_pair(one: str, two: str, systems: tuple[str, str] = ("bow-2000", "bow-2000")) -> tuple[str, str]:
+    first, second = (
+        dataclasses.replace(build_profile(make_cnn_plan()), system=resolve_system(system)) for system in systems
+    )
+    return label_profiles(first, second, (Path(one), Path(two)))
+
+
+def test_two_reports_are_told_apart_by_what_differs_of_their_folders_and_systems() -> None:
+    assert name_pair("/runs/before/training", "/runs/after/training") == ("before", "after")
+    assert name_pair("/runs/a/x/training", "/runs/b/training") == ("a/x", "b")
+    assert name_pair("/runs/a", "/runs/b", ("m2000", "bow-2000")) == ("a, m2000", "b, bow-2000")
+    assert name_pair("/runs/a", "/runs/a") == ("", "")
+    assert name_pair("/runs/a", "/runs/a/old") == ("", "old")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_heading_names_the_folders_beside_the_letters(page: Page, size: str) -> None:
+    page.resize(size)
+    page.open()
+    heads = page.run("return [...document.querySelectorAll('#comparison thead th')].map((head) => head.textContent)")
+    assert heads == ["Figure", "A (a)", "B (b)", "B against A"]
+    buttons = page.run("return [...document.querySelectorAll('#reports button')].map((button) => button.textContent)")
+    assert buttons == ["A (a)", "B (b)"]
+    page.open("#view=operations&report=b")
+    assert "Cycles, A (a)" in page.run("return document.querySelector('main thead').textContent")
+    assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+    page.resize(None)

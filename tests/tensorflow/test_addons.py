@@ -66,6 +66,8 @@ def test_what_the_original_refuses_is_refused():
         layers.GRU(2, kernel_regularizer="l2")
     with pytest.raises(ValueError, match="no activation"):
         layers.LSTM(2, activation="selu")
+    with pytest.raises(tf.errors.InternalError, match="must be greater than or equal to 0"):
+        old_layers.PopnnGRU(2, options={"availableMemoryProportion": -1.0})
 
 
 def test_layer_norm_equals_that_of_keras_and_group_norm_interleaves_channels():

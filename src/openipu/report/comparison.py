@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from openipu.report.profile import Profile
 from openipu.report.summary import Summary
 from openipu.report.units import format_bytes, format_seconds
 
@@ -25,6 +27,30 @@ class Difference:
     def ratio(self) -> float | None:
         """The second of the first; None where there was nothing."""
         return self.second / self.first if self.first else None
+
+
+def label_profiles(first: Profile, second: Profile, folders: tuple[Path, Path] | None = None) -> tuple[str, str]:
+    """What tells two profiles apart: the folders that differ, and the systems where they do; else their names."""
+    parts: list[list[str]] = [[], []]
+    if folders is not None:
+        for place, label in enumerate(_tell_apart(*folders)):
+            parts[place] += [label] if label else []
+    if first.system.name != second.system.name:
+        parts[0].append(first.system.name)
+        parts[1].append(second.system.name)
+    if not any(parts) and first.name != second.name:
+        parts = [[first.name], [second.name]]
+    return ", ".join(parts[0]), ", ".join(parts[1])
+
+
+def _tell_apart(first: Path, second: Path) -> tuple[str, str]:
+    """The parts of two paths between what they begin and what they end with alike."""
+    one, two = first.resolve().parts, second.resolve().parts
+    while one and two and one[0] == two[0]:
+        one, two = one[1:], two[1:]
+    while one and two and one[-1] == two[-1]:
+        one, two = one[:-1], two[:-1]
+    return "/".join(one), "/".join(two)
 
 
 def compare_summaries(first: Summary, second: Summary) -> tuple[Difference, ...]:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from openipu.report.atomic import write_aside
+from openipu.report.comparison import label_profiles
 from openipu.report.json_export import describe_summary
 from openipu.report.profile import LineRecord, Profile, StepTileRecord
 from openipu.report.summary import element_bytes_by_op, share_of_peak, summarise
@@ -67,33 +68,39 @@ SCRIPTS = (
 )
 
 
-def write_html(profile: Profile, path: Path, other: Profile | None = None) -> Path:
-    """Write the report to `path`, replacing an older one in a single move. With `other` it compares the two."""
+def write_html(
+    profile: Profile, path: Path, other: Profile | None = None, labels: tuple[str, str] | None = None
+) -> Path:
+    """Write the report to `path`, replacing an older one in a single move.
+
+    With `other` it compares the two, by these labels beside A and B, else by what differs of system and name.
+    """
     path = Path(path)
     with write_aside(path) as part:
-        part.write_text(render_html(profile, other), encoding="utf-8")
+        part.write_text(render_html(profile, other, labels), encoding="utf-8")
     return path
 
 
-def render_html(profile: Profile, other: Profile | None = None) -> str:
+def render_html(profile: Profile, other: Profile | None = None, labels: tuple[str, str] | None = None) -> str:
     """The whole page as text."""
+    own, theirs = ("", "") if other is None else labels or label_profiles(profile, other)
     names = profile.name if other is None else f"{profile.name} and {other.name}"
     parts = {
         "title": html.escape(f"{names} · openipu (unofficial)"),
         "style": _read_part("report.css"),
-        "data": _encode(profile),
-        "other": "" if other is None else _encode(other),
+        "data": _encode(profile, own),
+        "other": "" if other is None else _encode(other, theirs),
         "script": "\n".join(_read_part(name) for name in SCRIPTS),
     }
     # In one pass, so that braces in a program's name stay what they are.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _read_part("report.html"))
 
 
-def _encode(profile: Profile) -> str:
-    return base64.b64encode(zlib.compress(pack_data(profile), 6)).decode("ascii")
+def _encode(profile: Profile, label: str) -> str:
+    return base64.b64encode(zlib.compress(pack_data(profile, label), 6)).decode("ascii")
 
 
-def pack_data(profile: Profile) -> bytes:
+def pack_data(profile: Profile, label: str = "") -> bytes:
     """The data block before compression."""
     packer = _Packer()
     _pack_ops(packer, profile)
@@ -113,6 +120,7 @@ def pack_data(profile: Profile) -> bytes:
         columns = {key: packer.add_changes(values) for key, values in parts.items()}
         memory.append({"ipu": record.ipu, "categories": categories, **columns})
     document = {
+        "label": label,
         "summary": describe_summary(summarise(profile), profile),
         "executions": {phase: profile.executions(phase) for phase in ("forward", "backward", "update")},
         "memory": memory,

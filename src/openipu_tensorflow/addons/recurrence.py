@@ -7,7 +7,7 @@ sequence's own length leave its state as it is, and put out zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -29,6 +29,18 @@ def name_activation(activation: Any) -> str:
     if name not in _ACTIVATIONS:
         raise ValueError(f"Recurrent layers have no activation {activation!r}: one of {', '.join(_ACTIVATIONS)}.")
     return str(name)
+
+
+def check_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Options of PopLibs for a layer. They are looked at and have no effect: the program's own options say how products
+    are priced."""
+    found = dict(options or {})
+    proportion = found.get("availableMemoryProportion", 0)
+    if float(proportion) < 0:
+        raise tf.errors.InternalError(
+            None, None, f"Value must be greater than or equal to 0: availableMemoryProportion is {proportion}."
+        )
+    return found
 
 
 def run_lstm(

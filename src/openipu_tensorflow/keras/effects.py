@@ -39,7 +39,7 @@ PIPELINING_OPTIONS: Mapping[str, str] = {
     "name": "no effect: names an op that is not there",
 }
 INFEED_OPTIONS: Mapping[str, str] = {
-    "prefetch_depth": "acts: how many executions' data the host makes ready ahead",
+    "prefetch_depth": "acts: so many batches at least are made ready ahead",
     "optimise_latency": "no effect: chooses how buffers are connected to the IPU",
     "device_ordinal": "no effect: the strategy's device is the model's",
 }

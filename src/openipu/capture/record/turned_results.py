@@ -223,6 +223,24 @@ def _normalise_batch_back(gradient: Any, images: Any, weight: Any, *rest: Any) -
     return _normalise_batch(images) if usual and _are_turned(gradient, images) else None
 
 
+def _normalise_rows(x: Any, shape: Sequence[int], weight: Any, bias: Any, *rest: Any) -> Any:
+    if not x.is_contiguous() or x.dtype is not torch.float32 or not x.numel() or list(shape) != [x.shape[-1]]:
+        return None
+    if any(value is None or tuple(value.shape) != tuple(shape) for value in (weight, bias)):
+        return None
+    rows = (*x.shape[:-1], 1)
+    return tuple(torch.empty(size, device=_META) for size in (x.shape, rows, rows))
+
+
+def _normalise_rows_back(gradient: Any, x: Any, shape: Sequence[int], mean: Any, inverse: Any, *rest: Any) -> Any:
+    weight, bias, wanted = rest
+    if gradient.shape != x.shape or not gradient.is_contiguous() or list(wanted) != [True, True, True]:
+        return None
+    if _normalise_rows(x, shape, weight, bias) is None:
+        return None
+    return tuple(torch.empty(size, device=_META) for size in (x.shape, weight.shape, weight.shape))
+
+
 def _multiply_batches(first: Any, second: Any) -> torch.Tensor | None:
     """Matrices may lie in any order: the result does not."""
     same = first.dtype is second.dtype and first.dtype.is_floating_point and first.numel() and second.numel()
@@ -280,6 +298,8 @@ _RULES: dict[Any, Callable[..., Any]] = {
     aten._native_batch_norm_legit.no_stats: _normalise_batch,
     aten._native_batch_norm_legit_no_training.default: _normalise_batch,
     aten.native_batch_norm_backward.default: _normalise_batch_back,
+    aten.native_layer_norm.default: _normalise_rows,
+    aten.native_layer_norm_backward.default: _normalise_rows_back,
     aten.bmm.default: _multiply_batches,
     aten.embedding.default: _look_up,
     **dict.fromkeys((aten.index_add.default, aten.index_copy.default), _add_rows),

@@ -72,7 +72,7 @@ def execute(arguments: argparse.Namespace) -> int:
         write_html,
     )
     from openipu.report.checks import FIGURES, check_profile, read_check
-    from openipu.report.comparison import render_comparison
+    from openipu.report.comparison import label_profiles, render_comparison
     from openipu.report.perfetto import write_perfetto
 
     if "help" in arguments.check:
@@ -83,7 +83,11 @@ def execute(arguments: argparse.Namespace) -> int:
         raise OptionError("--perfetto takes one profile. Write a trace of each.")
     path = find_profile(Path(arguments.profile))
     profile = read_profile(path)
-    other = None if arguments.other is None else read_profile(find_profile(Path(arguments.other)))
+    other, labels = None, None
+    if arguments.other is not None:
+        other_path = find_profile(Path(arguments.other))
+        other = read_profile(other_path)
+        labels = label_profiles(profile, other, (path.parent, other_path.parent))
     if arguments.text and other is not None:
         sys.stdout.write(render_comparison(summarise(profile), summarise(other)))
     elif arguments.text:
@@ -99,7 +103,7 @@ def execute(arguments: argparse.Namespace) -> int:
     wants_page = arguments.html is not None or arguments.open
     if wants_page or not (arguments.text or arguments.json or arguments.perfetto or checks):
         usual = "report.html" if other is None else "comparison.html"
-        written = write_html(profile, Path(arguments.html) if arguments.html else path.parent / usual, other)
+        written = write_html(profile, Path(arguments.html) if arguments.html else path.parent / usual, other, labels)
         # Where the page lies is a result, unless another result already has standard output.
         console = open_console(stderr=arguments.text or arguments.json)
         names = profile.name if other is None else f"{profile.name} and {other.name}"

@@ -17,7 +17,9 @@ function makeChange(own, other, { format = formatWhole, lessIsBetter = true } = 
   return make("span", { class: text === "same" ? "muted" : better ? "good" : "bad", text });
 }
 
-const nameReports = (data) => (data.letter === "b" ? ["B", "A"] : ["A", "B"]);
+// "A (before)": the letter, and what tells the two apart. The one shown comes first.
+const nameReport = (data) => data.letter.toUpperCase() + (data.label ? ` (${shortenText(data.label, 32)})` : "");
+const nameReports = (data) => [nameReport(data), nameReport(data.other)];
 
 // rows: {name, own, other, format, lessIsBetter}
 function makeComparison(caption, data, rows) {
@@ -28,7 +30,7 @@ function makeComparison(caption, data, rows) {
       { label: "Figure", value: (row) => row.name, cell: (row) => makePath(row.name) },
       { label: own, number: true, value: (row) => row.own, cell: (row) => (row.format ?? formatWhole)(row.own) },
       { label: other, number: true, value: (row) => row.other, cell: (row) => (row.format ?? formatWhole)(row.other) },
-      { label: `${other} against ${own}`, number: true, key: "change", value: (row) => (row.own ? row.other / row.own - 1 : row.other ? Infinity : 0), plain: (row) => (row.own ? row.other / row.own - 1 : ""), cell: (row) => makeChange(row.own, row.other, row) },
+      { label: data.letter === "b" ? "A against B" : "B against A", number: true, key: "change", value: (row) => (row.own ? row.other / row.own - 1 : row.other ? Infinity : 0), plain: (row) => (row.own ? row.other / row.own - 1 : ""), cell: (row) => makeChange(row.own, row.other, row) },
     ],
   });
   return table.element;

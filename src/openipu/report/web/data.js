@@ -26,7 +26,7 @@ async function readData(text) {
     fullestByStep: open(entry.fullestByStep),
     categories: Object.fromEntries(Object.entries(entry.categories).map(([name, place]) => [name, open(place)])),
   }));
-  return new ProfileData(head.summary, head.executions, tables, memory, head.tree);
+  return Object.assign(new ProfileData(head.summary, head.executions, tables, memory, head.tree), { label: head.label });
 }
 
 class Table {

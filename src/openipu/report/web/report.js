@@ -38,7 +38,7 @@ async function start() {
   const nav = document.getElementById("nav");
   const choice = document.getElementById("reports");
   choice.hidden = reports.length < 2;
-  if (reports.length > 1) choice.append(...reports.map((report) => make("button", { type: "button", title: report.summary.name, text: report.letter.toUpperCase(), "aria-label": `Report ${report.letter.toUpperCase()}: ${shortenText(report.summary.name)}`, "data-report": report.letter,
+  if (reports.length > 1) choice.append(...reports.map((report) => make("button", { type: "button", title: report.summary.name, text: nameReport(report), "aria-label": `Report ${report.letter.toUpperCase()}: ${shortenText(report.summary.name)}`, "data-report": report.letter,
     onclick: () => (location.hash = address.link({ ...address.read(), report: report.letter })) })));
 
   function open(report) {

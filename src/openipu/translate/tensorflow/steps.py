@@ -18,7 +18,7 @@ from openipu.graph import OWNERLESS, Phase, Program, StateSlot
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.rules import Table
 from openipu.translate.splitting import Entangled, Part, list_read, split_step, take_needed
-from openipu.translate.tensorflow.fusing import fuse_biases
+from openipu.translate.tensorflow.fusing import fuse_ops
 from openipu.translate.tensorflow.inlining import write_out_calls
 from openipu.translate.tensorflow.module import ValueModule
 from openipu.translate.tensorflow.table import TABLE
@@ -70,7 +70,7 @@ def capture_step(
     graph = dataclasses.replace(graph, inputs=inputs)
     reason = ""
     gradients = {key: value for key, value in gradients.items() if key in written}
-    graph = fuse_biases(graph, [*graph.outputs, *written.values(), *gradients.values()])
+    graph = fuse_ops(graph, [*graph.outputs, *written.values(), *gradients.values()])
     if gradients and cuts:
         split = split_step(graph, graph.outputs, written, gradients, variables)
         if not isinstance(split, Entangled):

@@ -63,6 +63,23 @@ def find_gradients(site: Site) -> list[Tensor]:
     return [channels_as_given(of_x, last), of_scale, of_offset, mean, mean]
 
 
+@rule("IpuLayerNorm")
+def normalise_rows(site: Site) -> list[Tensor]:
+    """(x, scale, offset) -> result, mean, one over the deviation, of each row. The front end makes this op."""
+    x = site.input(0)
+    found = aten.native_layer_norm(x, [x.shape[-1]], site.input(1), site.input(2), site.number("epsilon", 1e-3))
+    return list(found)
+
+
+@rule("IpuLayerNormGrad")
+def find_row_gradients(site: Site) -> list[Tensor]:
+    """(gradient, x, scale, offset, mean, one over the deviation) -> gradients of x, scale and offset."""
+    gradient, x, scale, offset, mean, inverse = (site.input(place) for place in range(6))
+    wanted = [True, True, True]
+    found = aten.native_layer_norm_backward(gradient, x, [x.shape[-1]], mean, inverse, scale, offset, wanted)
+    return list(found)
+
+
 @rule("LRN")
 def normalise_locally(site: Site) -> Tensor:
     x = site.input(0)

@@ -57,6 +57,14 @@ def softmax(site: Site) -> Tensor:
     return torch.softmax(site.input(0), -1)
 
 
+@rule("IpuSoftmaxGrad")
+def softmax_gradient(site: Site) -> Tensor:
+    """What TensorFlow writes with four ops (`fusing.py`)."""
+    gradient, result = site.input(0), site.input(1)
+    found: Tensor = torch.ops.aten._softmax_backward_data(gradient, result, -1, result.dtype)
+    return found
+
+
 @rule("LogSoftmax")
 def log_softmax(site: Site) -> Tensor:
     return torch.log_softmax(site.input(0), -1)

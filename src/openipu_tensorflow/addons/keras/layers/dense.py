@@ -53,9 +53,14 @@ class SerialDense(keras.layers.Dense):  # type: ignore[misc]
 class Dense(keras.layers.Dense):  # type: ignore[misc]
     """As `keras.layers.Dense`; inputs may also be a `QuarterTensor`, or [data, metadata] of one."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.input_spec = None  # one tensor, or two
+
     def build(self, input_shape: Any) -> None:
-        shape = input_shape[0] if isinstance(input_shape, list) else input_shape
-        super().build(tuple(shape))
+        several = len(input_shape) > 0 and isinstance(input_shape[0], list | tuple)
+        super().build(tuple(input_shape[0] if several else input_shape))
+        self.input_spec = None
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         if isinstance(inputs, QuarterTensor | list | tuple):

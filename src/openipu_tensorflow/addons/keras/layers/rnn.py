@@ -8,7 +8,7 @@ import keras
 
 import tensorflow as tf
 from openipu_tensorflow.addons.keras.layers.refusing import refuse
-from openipu_tensorflow.addons.recurrence import name_activation, run_gru, run_lstm
+from openipu_tensorflow.addons.recurrence import check_options, name_activation, run_gru, run_lstm
 from openipu_tensorflow.ipu.ops import rand_ops
 
 _UNSUPPORTED = (
@@ -76,8 +76,8 @@ class _Recurrent(keras.layers.Layer):  # type: ignore[misc]
         self._settings = {
             "seed": seed,
             "partials_dtype": tf.as_dtype(partials_dtype).name,
-            "options": dict(options or {}),
-            "options_bwd": dict(options_bwd or {}),
+            "options": check_options(options),
+            "options_bwd": check_options(options_bwd),
         }
         self.states: list[Any] = []
 

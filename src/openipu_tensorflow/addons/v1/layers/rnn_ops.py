@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from openipu_tensorflow.addons.recurrence import name_activation, run_gru, run_lstm
+from openipu_tensorflow.addons.recurrence import check_options, name_activation, run_gru, run_lstm
 
 v1 = tf.compat.v1
 
@@ -53,7 +53,7 @@ class _PopnnRNN:
         self._activation = name_activation(activation)
         self._recurrent_activation = name_activation(recurrent_activation)
         self._return_state = return_state
-        self._options, self._options_bwd = dict(options or {}), dict(options_bwd or {})
+        self._options, self._options_bwd = check_options(options), check_options(options_bwd)
         self._input_size = 0
         self.built = False
         self.kernel: Any = None

@@ -66,4 +66,5 @@ class ValueModule(nn.Module):
 
 def _separate(value: torch.Tensor, held: set[int]) -> torch.Tensor:
     """A result that is, or shows, a variable as it was: of its own, because the run writes over the variable."""
-    return value.clone() if id(value) in held or value._is_view() else value
+    shown = value._base if value._is_view() else value
+    return value.clone() if id(value) in held or id(shown) in held else value

@@ -69,10 +69,6 @@ lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
 	$(BIN)/python -m fuzz $(FUZZ)
 
-.PHONY: fuzz-tensorflow
-fuzz-tensorflow: $(TF_READY) ## the same for SavedModels and .keras files
-	FUZZ_MODULES=fuzz.tensorflow_models $(TF)/bin/python -m fuzz --kinds saved-model,keras $(FUZZ)
-
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
 

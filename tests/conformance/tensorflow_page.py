@@ -115,9 +115,10 @@ def _share(items: Sequence[Item]) -> str:
 
 def write_section(items: Sequence[Item], reasons: Reasons) -> str:
     ran = [item for item in items if not item.skipped]
+    files = {(item.suite, item.file) for item in items}
     lines = [
-        f"Counted on {datetime.date.today().isoformat()}. What an item uses is told from its code, whatever its "
-        "outcome (`tests/conformance/tensorflow_scope.py`). Items that skip themselves are not counted.",
+        f"Counted on {datetime.date.today().isoformat()}, {len(files)} files. What an item uses is told from its code, "
+        "whatever its outcome (`tests/conformance/tensorflow_scope.py`). Items that skip themselves are not counted.",
         "",
         "| Suite | What an item uses | Items | pass | |",
         "|---|---|--:|--:|--:|",

@@ -73,4 +73,4 @@ def propagate_sharding(g: Any) -> None:
 
 
 def enable_sharded_gradient_tape() -> None:
-    """Ops of a `tf.GradientTape` always get the shard of the op that they differentiate: there is nothing to switch."""
+    """Nothing to switch: gradients that a function of a device takes by a tape stay in the shard of their scope."""

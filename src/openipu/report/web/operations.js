@@ -13,7 +13,7 @@ function showOperations(data, root, parameters) {
     ...Object.entries(GROUPINGS).filter(([name]) => name !== "ipu" || data.memory.length > 1).map(([name, [title]]) => make("option", { value: name, text: title })));
   const within = make("span", { class: "chip", id: "within", hidden: true });
   const holder = make("div", {});
-  root.append(make("section", { class: "panel", "aria-label": "Operations" },
+  root.append(make("section", { class: "panel", "aria-label": "Operations of the program" },
     make("div", { class: "controls" }, make("label", {}, "By", choice), filter, within, count), holder));
 
   // A click on a group shows its single ops; the chip leads back.

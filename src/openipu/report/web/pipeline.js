@@ -197,17 +197,21 @@ function showPipeline(data, root, parameters) {
     if (item) chooseBatch(item.batch, item.stage.index);
     else {
       Object.assign(state, { batch: null, stage: null });
+      tellValue(0, "none chosen");
       address.note({ batch: null, stage: null });
       details.replaceChildren();
       plot.paint();
     }
+  }
+  function tellValue(batch, text) {
+    for (const [name, value] of [["valuemin", 0], ["valuemax", ticks.batches - 1], ["valuenow", batch], ["valuetext", text]]) plot.canvas.setAttribute(`aria-${name}`, value);
   }
   function chooseBatch(batch, index) {
     const stage = pipeline.stages[index];
     if (!stage || !(batch >= 0 && batch < ticks.batches)) return;
     Object.assign(state, { batch, stage: index });
     address.note({ batch, stage: index });
-    for (const [name, value] of [["valuemin", 0], ["valuemax", ticks.batches - 1], ["valuenow", batch], ["valuetext", `micro-batch ${batch}`]]) plot.canvas.setAttribute(`aria-${name}`, value);
+    tellValue(batch, `micro-batch ${batch}`);
     details.replaceChildren(makeBatchDetails(data, ticks, batch, stage));
     plot.paint();
   }
@@ -215,6 +219,7 @@ function showPipeline(data, root, parameters) {
   function apply(next) {
     if (next.batch !== undefined) chooseBatch(Number(next.batch), Number(next.stage ?? 0));
   }
+  tellValue(0, "none chosen");
   apply(parameters);
   return { paint: () => plot.paint(), close: () => plot.close(), update: apply };
 }

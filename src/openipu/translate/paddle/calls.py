@@ -38,7 +38,8 @@ def make_node(op: PaddleOp, stopped: frozenset[str] = frozenset()) -> ForeignNod
     place = Place(
         ipu if isinstance(ipu, int) and ipu >= 0 else None, stage if isinstance(stage, int) and stage >= 0 else None
     )
-    name = outputs[0] if outputs else f"{op.type}_{op.number}"
+    main = next((names[0] for slot in _MAIN_SLOTS if (names := op.outputs.get(slot))), None)
+    name = main or (outputs[0] if outputs else f"{op.type}_{op.number}")
     scope = str(op.attributes.get("op_namescope", "")).strip("/").replace("/", ".")
     scope = f"{scope}.{op.type}" if scope else name
     tensors = tuple(op.list_inputs()), tuple(outputs)

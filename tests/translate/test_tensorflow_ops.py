@@ -100,6 +100,29 @@ def test_a_training_step_is_cut_and_gives_the_losses_and_weights_that_tensorflow
         np.testing.assert_allclose(value.numpy(), STEPS[f"{title}/after/{name}"], rtol=1e-4, atol=near, err_msg=name)
 
 
+def test_loading_state_builds_no_engine_anew_and_counts_from_the_next_run_on():
+    step, data, before = open_step("convolutions")
+    captured = capture_step(step, name="convolutions")
+
+    def start():
+        executable = Executable(captured.program, RunOptions(training=True))
+        executable.load_weights(*({name: before[name].clone() for name in names} for names in kept))
+        executable.load_state({key: before[name] for name, key in captured.states.items()})
+        return executable
+
+    kept = captured.parameters, captured.buffers
+    executable, fresh = start(), start()
+    engine = executable._tiers.start()
+    executable.run(data)
+    executable.load_weights(*({name: before[name].clone() for name in names} for names in kept))
+    executable.load_state({key: before[name] for name, key in captured.states.items()})
+    assert executable._tiers.start() is engine
+    for _ in range(2):
+        assert torch.equal(executable.run(data).outputs[0], fresh.run(data).outputs[0])
+    assert executable._tiers.start() is engine
+    assert all(torch.equal(value, fresh.state[key]) for key, value in executable.state.items())
+
+
 @pytest.mark.parametrize("title", ["convolutions", "lstm", "attention"])
 def test_accumulated_micro_batches_write_statistics_each_time_and_update_once(title):
     step, data, before = open_step(title)

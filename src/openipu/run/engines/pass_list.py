@@ -18,6 +18,7 @@ from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.half.windows import store_windowed_values
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
+from openipu.run.passes.channels_last import lay_out_filters, use_products
 from openipu.run.passes.delayed_weights import delay_weights
 from openipu.run.passes.direct_convolutions import Geometry, Kernel, use_direct_convolutions
 from openipu.run.passes.float_exceptions import check_arithmetic
@@ -113,6 +114,8 @@ def _hurries(setting: Setting) -> bool:
 
 
 INSTANT: tuple[Pass, ...] = (
+    Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
+    Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _hurries),
     Pass(
         "add gradients to their accumulators",
         lambda draft, setting: accumulate_gradients(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+_OF_TIME = "_follows_tensorflow_1"
+
 
 def activate(name: str = "tensorflow") -> None:
     """Switch to the behaviour and the names of TensorFlow 1."""
@@ -48,19 +50,26 @@ def keep_layers_once() -> None:
 
 
 def take_types_of_inputs() -> None:
-    """Let a layer whose first input is half be half, as Keras of that time did; Keras 3 casts the input to float."""
+    """Let a layer whose first input is half be half in programs of TensorFlow 1, as Keras of that time did.
+
+    Keras 3 casts the input to float.
+    """
     import keras
+    from tensorflow.python import tf2
 
     original = keras.Layer.__call__
+    if hasattr(original, _OF_TIME):
+        return
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not self.built and self.dtype_policy.name == "float32":
+        if not tf2.enabled() and not self.built and self.dtype_policy.name == "float32":
             given = [entry.dtype for entry in keras.tree.flatten((args, kwargs)) if hasattr(entry, "dtype")]
             types = (keras.backend.standardize_dtype(entry) for entry in given)
             if next((entry for entry in types if entry.startswith("float")), "") == "float16":
                 self.dtype_policy = "float16"
         return original(self, *args, **kwargs)
 
+    setattr(call, _OF_TIME, True)
     keras.Layer.__call__ = call
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from tensorflow.python import ipu
+from tensorflow.python import ipu, tf2
 
 import tensorflow as tf
 
@@ -276,3 +276,18 @@ def test_gradients_by_a_tape_of_ops_in_no_shard_stay_in_none():
     with ipu.scopes.ipu_scope("/device:IPU:0"):
         ipu.ipu_compiler.compile(body, [v1.placeholder(tf.float32, [4])])
     assert ipu.sharding.get_sharding(found[0].op) is None
+
+
+def test_variables_cannot_be_given_after_a_tape():
+    loss = tf.square(v1.placeholder(tf.float32, []))
+    output = ipu.pipelining_ops.OptimizerFunctionOutput(tf.keras.optimizers.SGD(), loss, tape=tf.GradientTape())
+    with pytest.raises(ValueError, match="variables must be empty when"):
+        output.variables = [1]
+    assert output.variables == []
+
+
+@pytest.mark.parametrize(("first", "expected"), [(True, tf.float16), (False, tf.float32)])
+def test_a_layer_takes_the_type_of_a_half_input_in_programs_of_tensorflow_1_alone(monkeypatch, first, expected):
+    monkeypatch.setattr(tf2, "enabled", lambda: not first)
+    assert tf.keras.layers.Dense(2)(v1.placeholder(tf.float16, [3, 4])).dtype == expected
+    assert tf.keras.layers.Dense(2)(v1.placeholder(tf.float32, [3, 4])).dtype == tf.float32

@@ -57,13 +57,14 @@ from openipu_tensorflow.ipu.optimizers import (
     map_gradient_optimizer,
     sharded_optimizer,
 )
-from openipu_tensorflow.tf1 import restore_layers
+from openipu_tensorflow.tf1 import restore_layers, take_types_of_inputs
 
 outlined_function = functional_ops.outlined_function
 install_sessions()
 leave_to_python()
 offer_estimators()
 restore_layers()
+take_types_of_inputs()
 sharding.enable_sharded_gradient_tape()
 
 __all__ = [

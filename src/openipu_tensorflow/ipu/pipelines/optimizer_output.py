@@ -64,7 +64,20 @@ class OptimizerFunctionOutput:
         self.compute_gradients_kwargs = dict(compute_gradients_kwargs or {})
         self.apply_gradients_args = tuple(apply_gradients_args or ())
         self.apply_gradients_kwargs = dict(apply_gradients_kwargs or {})
-        self.variables, self.tape = list(variables or ()), tape
+        self._variables, self.tape = list(variables or ()), tape
+
+    @property
+    def variables(self) -> list[Any]:
+        """Those that a Keras optimizer trains, where no tape says it."""
+        return self._variables
+
+    @variables.setter
+    def variables(self, value: Any) -> None:
+        if value and self.tape is not None:
+            raise ValueError(
+                "OptimizerFunctionOutput.variables must be empty when OptimizerFunctionOutput.tape is used."
+            )
+        self._variables = list(value)
 
     @property
     def captures(self) -> Any:

@@ -44,6 +44,20 @@ def test_a_recurrent_layer_equals_that_of_keras(ours, stock, settings, sequences
     )
 
 
+@pytest.mark.parametrize("layer", [layers.LSTM, layers.GRU])
+@pytest.mark.parametrize(("sequences", "time_major"), [(True, False), (False, False), (True, True), (False, True)])
+def test_a_recurrent_layer_takes_part_in_a_model_without_a_batch_size(layer, sequences, time_major):
+    shape = (5, None, 3) if time_major else (None, 5, 3)
+    entered = keras.Input(batch_shape=shape)
+    result, *states = layer(4, return_sequences=sequences, return_state=True, time_major=time_major)(entered)
+    again, *_ = layer(4, return_state=True, time_major=time_major)(entered, initial_state=states)
+    model = keras.Model(entered, [result, *states, again])
+    found = model(draw(*(2 if size is None else size for size in shape)))
+    for symbol, value in zip(model.outputs, found, strict=True):
+        assert tuple(2 if size is None else size for size in symbol.shape) == tuple(value.shape)
+        assert symbol.dtype == value.dtype.name
+
+
 def test_time_may_come_first_and_states_may_be_kept():
     x = draw(5, 2, 3)
     layer = layers.LSTM(4, time_major=True, stateful=True)

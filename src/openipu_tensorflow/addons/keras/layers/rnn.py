@@ -116,8 +116,7 @@ class _Recurrent(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Any, mask: Any = None, training: bool | None = None, initial_state: Any = None) -> Any:
         """The last output, or all of them with `return_sequences`; then, with `return_state`, the last states."""
-        if mask is not None:
-            raise ValueError(f"IPU custom {self._title} layer does not support mask.")
+        self._refuse_mask(mask)
         value = tf.convert_to_tensor(inputs)
         value = value if self.time_major else tf.transpose(value, [1, 0, 2])
         if self.dropout and training is not False:
@@ -129,6 +128,21 @@ class _Recurrent(keras.layers.Layer):  # type: ignore[misc]
         shown = outputs if self.time_major else tf.transpose(outputs, [1, 0, 2])
         result = shown if self.return_sequences else last[0]
         return [result, *last] if self.return_state else result
+
+    def compute_output_spec(
+        self, inputs: Any, mask: Any = None, training: bool | None = None, initial_state: Any = None
+    ) -> Any:
+        """Shapes of what `call` gives: while a model is put together, its batch size may not be known."""
+        self._refuse_mask(mask)
+        state = (inputs.shape[1 if self.time_major else 0], self.units)
+        shown = (*inputs.shape[:2], self.units) if self.return_sequences else state
+        shapes = [shown, *[state] * (self._states if self.return_state else 0)]
+        found = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
+        return found if self.return_state else found[0]
+
+    def _refuse_mask(self, mask: Any) -> None:
+        if mask is not None:
+            raise ValueError(f"IPU custom {self._title} layer does not support mask.")
 
     def _find_first(self, value: Any, given: Any) -> list[Any]:
         if given is not None:

@@ -129,6 +129,9 @@ def write_section(items: Sequence[Item], reasons: Reasons) -> str:
             own = [item for item in ran if item.suite == suite and item.uses == kind]
             passed = sum(item.passed for item in own)
             lines.append(f"| {suite} | {kind} | {len(own)} | {passed} | {100 * passed / len(own):.1f} % |")
+    for suite in dict.fromkeys(item.suite for item in items):
+        names = sorted(file.removesuffix("_test.py") for own, file in files if own == suite)
+        lines += ["", f"Files of {suite} that are counted, without their `_test.py`: {', '.join(names)}."]
     for title, chosen in (
         ("Items that use the public interface alone, and fail", [item for item in ran if item.uses == PUBLIC]),
         ("Other items that fail", [item for item in ran if item.uses != PUBLIC]),

@@ -239,3 +239,40 @@ def test_accumulated_outfeeds_come_once_for_each_update():
 def test_wrong_options_of_a_pipeline_are_refused(change, error, message):
     with pytest.raises(error, match=message):
         run_pipeline("Grouped", **change)
+
+
+def test_gradients_by_a_tape_are_in_the_shard_of_the_op_they_are_of_whatever_scope_asks_for_them():
+    found = {}
+
+    def body(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            with ipu.scopes.ipu_shard(0):
+                hidden = x * 5
+            with ipu.scopes.ipu_shard(3):
+                loss = tf.reduce_sum(hidden**2)
+            with ipu.scopes.ipu_shard(2):
+                gradients = tape.gradient(loss, [x, hidden])
+                found["beside"] = tf.identity(x)
+        found["x"], found["hidden"] = gradients
+        return gradients[0]
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        ipu.ipu_compiler.compile(body, [v1.placeholder(tf.float32, [4])])
+    shards = {name: ipu.sharding.get_sharding(tensor.op) for name, tensor in found.items()}
+    assert shards == {"beside": [2], "x": [0], "hidden": [3]}
+
+
+def test_gradients_by_a_tape_of_ops_in_no_shard_stay_in_none():
+    found = []
+
+    def body(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.tanh(x))
+        found.append(tape.gradient(loss, x))
+        return found
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        ipu.ipu_compiler.compile(body, [v1.placeholder(tf.float32, [4])])
+    assert ipu.sharding.get_sharding(found[0].op) is None

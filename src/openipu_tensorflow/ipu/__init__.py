@@ -64,6 +64,7 @@ install_sessions()
 leave_to_python()
 offer_estimators()
 restore_layers()
+sharding.enable_sharded_gradient_tape()
 
 __all__ = [
     "all_to_all_op",

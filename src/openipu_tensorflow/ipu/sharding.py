@@ -73,4 +73,36 @@ def propagate_sharding(g: Any) -> None:
 
 
 def enable_sharded_gradient_tape() -> None:
-    """Nothing to switch: gradients that a function of a device takes by a tape stay in the shard of their scope."""
+    """Let ops that a tape makes in a graph be in the shard of the op that they differentiate.
+
+    A tape hands on what it recorded of an op, not the op itself: the shard travels as one more attribute.
+    """
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import backprop, execute
+
+    pywrap_tfe.TFE_Py_RegisterGradientFunction(_differentiate_in_shard)
+    if execute.record_gradient is backprop.record_gradient:
+        execute.record_gradient = _record_with_shard
+
+
+def _record_with_shard(op_name: str, inputs: Any, attrs: Any, outputs: Any) -> Any:
+    from tensorflow.python.eager import backprop, context
+    from tensorflow.python.framework import ops
+
+    shard = None if context.executing_eagerly() else ops.get_default_graph()._attr_scope_map.get(SHARD)
+    if shard is not None:
+        attrs = (*(attrs or ()), SHARD, shard)
+    return backprop.record_gradient(op_name, inputs, attrs, outputs)
+
+
+def _differentiate_in_shard(op_name: str, attrs: Any, *rest: Any) -> Any:
+    from tensorflow.python.eager import backprop, context
+    from tensorflow.python.framework import ops
+
+    if not attrs or attrs[-2] != SHARD:
+        return backprop._gradient_function(op_name, attrs, *rest)
+    own, shard = attrs[:-2], attrs[-1]
+    if context.executing_eagerly():
+        return backprop._gradient_function(op_name, own, *rest)
+    with ops.get_default_graph()._attr_scope({SHARD: shard}):
+        return backprop._gradient_function(op_name, own, *rest)

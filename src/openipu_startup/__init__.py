@@ -21,8 +21,13 @@ EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:f
     "pytorch_lightning": "lightning_graphcore._registration.arrival:register",
     "paddle": "openipu_paddle.arrival:register",
     "tensorflow": "openipu_tensorflow.tf1:activate",
+    "keras": "openipu_tensorflow.tf1:activate_keras",  # which may be imported before tensorflow, and imports it
 }
-SWITCHES = {"paddle": "OPENIPU_PADDLE", "tensorflow": "OPENIPU_TF1"}  # extended only where this variable is 1
+SWITCHES = {  # extended only where this variable is 1
+    "paddle": "OPENIPU_PADDLE",
+    "tensorflow": "OPENIPU_TF1",
+    "keras": "OPENIPU_TF1",
+}
 BEFORE = {"paddle": ("FLAGS_enable_pir_api", "0")}  # a variable that must be set before it is loaded
 ALIASES = {  # names that only the original's packages had, and all below them: which module of ours answers
     "tensorflow.python.ipu": "openipu_tensorflow.ipu",

@@ -1,7 +1,8 @@
 """TensorFlow 2 as programs of TensorFlow 1 know it.
 
-In: a process that has just imported TensorFlow, with `OPENIPU_TF1=1` (`openipu run --tf1` sets it). Out: graphs by
-default, and `import tensorflow` gives the names of `tensorflow.compat.v1`, `tf.layers` included.
+In: a process that has just imported TensorFlow, or Keras, with `OPENIPU_TF1=1` (`openipu run --tf1` sets it). Out:
+graphs by default, `import tensorflow` gives the names of `tensorflow.compat.v1`, `tf.layers` included, and Keras treats
+layers as it did then.
 """
 
 from __future__ import annotations
@@ -17,21 +18,36 @@ def activate(name: str = "tensorflow") -> None:
     import tensorflow.compat.v1 as v1
 
     v1.disable_v2_behavior()
-    v1.__path__ = sys.modules[name].__path__  # so that packages inside, such as tensorflow.keras, are still found
-    restore_layers()
-    keep_layers_once()
-    take_types_of_inputs()
     accept_whole_floats()
-    sys.modules[name] = v1
+    import keras  # it needs the names of TensorFlow 2 while it is loaded
+
+    if hasattr(keras, "Sequential"):
+        activate_keras()
+
+
+def activate_keras(name: str = "keras") -> None:
+    """The rest, once both are there: a program may import Keras first, which is half loaded then while it imports
+    TensorFlow.
+    """
+    whole = sys.modules.get("tensorflow")
+    if whole is not None and whole.__name__ == "tensorflow":  # loaded, and not yet switched
+        import tensorflow.compat.v1 as v1  # not the object that it was before Keras was loaded
+
+        v1.__path__ = whole.__path__  # so that packages inside, such as tensorflow.keras, are still found
+        restore_layers()
+        keep_layers_once()
+        take_types_of_inputs()
+        sys.modules["tensorflow"] = v1
 
 
 def restore_layers() -> None:
     """Let `tf.layers` and `tf.nn.rnn_cell` of TensorFlow 1 be what TensorFlow still has of them: Keras 3 has none."""
-    import keras
+    from importlib.metadata import version
+
     import tensorflow.compat.v1 as v1
     from tensorflow.python.util import lazy_loader
 
-    if keras.__version__.startswith("3."):
+    if version("keras").startswith("3."):
         v1.layers = lazy_loader.LazyLoader("layers", vars(v1), "tensorflow.python.layers.layers")
         cells = "tensorflow.python.keras.layers.legacy_rnn.rnn_cell_impl"
         v1.nn.rnn_cell = lazy_loader.LazyLoader("rnn_cell", {}, cells)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import tensorflow as tf
 from tensorflow.python import ipu
@@ -123,10 +125,11 @@ with tf.Session() as session:
 """
 
 
-def test_layers_are_what_they_were_in_tensorflow_1(tmp_path):
+@pytest.mark.parametrize("first", ["", "import keras"])
+def test_layers_are_what_they_were_in_tensorflow_1(tmp_path, first):
     """`tf.layers`; a layer that a model is given twice is there once; a half input makes a layer half."""
     script = Path(tmp_path) / "habits.py"
-    script.write_text(HABITS)
+    script.write_text(first + HABITS)
     environment = {**os.environ, "OPENIPU_TF1": "1"}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -15,7 +15,9 @@ def make_model(**settings):
 
 
 @pytest.fixture
-def hardware(monkeypatch):
+def hardware(monkeypatch, tmp_path):
+    """Four IPUs that no other test has a program on."""
+    monkeypatch.setenv("OPENIPU_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("OPENIPU_REPORT_HARDWARE", "1")
     monkeypatch.setattr(_devices, "INSTALLED_IPUS", 4)
 

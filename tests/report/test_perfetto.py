@@ -6,7 +6,6 @@ import dataclasses
 import gzip
 import importlib
 import itertools
-import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from openipu.report.perfetto import modelled, write_perfetto
 from openipu.report.perfetto.modelled import render_perfetto
 
 DESCRIPTORS = "perfetto.protos.perfetto.trace.perfetto_trace_pb2"
-protos: Any = importlib.import_module(DESCRIPTORS) if os.environ.get("CI") else pytest.importorskip(DESCRIPTORS)
+protos: Any = importlib.import_module(DESCRIPTORS)
 
 
 @dataclasses.dataclass

@@ -28,10 +28,11 @@ from openipu.run.memory.host_memory import keep_pages
 from openipu.run.memory.lanes import Lane, Lanes
 from openipu.run.memory.weight_history import WeightHistory
 from openipu.run.memory.written_buffers import check_written_buffers
-from openipu.run.outputs import OutputCollector, check_choices, combine_micro_batches
+from openipu.run.outputs import OutputCollector, check_choices
 from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.random_stream import RandomStream
 from openipu.run.repeatable import Repeatable
+from openipu.run.results import ResultPlaces, join_parts
 from openipu.run.taps import STATE, UPDATED, TapCollector
 from openipu.run.update.rounded_rules import rounds_update
 from openipu.trace import WAIT, span
@@ -73,7 +74,7 @@ class Executable:
         self.loss_scale = LossScale(program, control) if control is not None else None
         self._entries = program.micro.inputs_of(InputKind.INPUT)
         self._needed = max((entry.index for entry in self._entries), default=-1) + 1
-        self._results: tuple[MicroFunction, _Results] | None = None  # of the function that ran last
+        self._results: tuple[MicroFunction, ResultPlaces] | None = None  # of the function that ran last
         graph = program.micro.module.graph
         shared = options.replicas * options.instances > 1
         self._in_step = shared and any(meets_replicas(node) for node in graph.nodes)
@@ -278,7 +279,7 @@ class Executable:
                 if options.gradient_accumulation == 1:
                     for number in range(options.replicas):
                         self._tap_state(taps, last_iteration, 0, number)
-        joined = {leaf: _join_parts(parts) for leaf, parts in changed.items()}
+        joined = {leaf: join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
 
     def _begin_histories(self, engine: Engine) -> dict[Lane, WeightHistory]:
@@ -337,9 +338,9 @@ class Executable:
             for lane in self._lanes.lanes:
                 lane.memory.hyper[LOSS_SCALING].fill_(self.loss_scale.value)
 
-    def _find_results(self, function: MicroFunction) -> _Results:
+    def _find_results(self, function: MicroFunction) -> ResultPlaces:
         if self._results is None or self._results[0] is not function:
-            self._results = (function, _Results(function, self.program))
+            self._results = (function, ResultPlaces(function, self.program))
         return self._results[1]
 
     def _tap_updates(self, taps: TapCollector, iteration: int) -> None:
@@ -393,7 +394,7 @@ class Executable:
                 arguments.append(buffers[entry.name])
         return arguments
 
-    def _write_back(self, results: _Results, values: Sequence[torch.Tensor], replica: int) -> None:
+    def _write_back(self, results: ResultPlaces, values: Sequence[torch.Tensor], replica: int) -> None:
         if results.written:
             memory = self._lanes[replica].memory
             targets = [
@@ -412,26 +413,3 @@ def _check_options(program: Program, options: RunOptions) -> None:
         )
     check_written_buffers(program, options)
     check_choices(program, options)
-
-
-class _Results:
-    """Where in the returned tuple each kind of result stands."""
-
-    def __init__(self, function: MicroFunction, program: Program) -> None:
-        places = list(enumerate(function.results))
-        leaf_of = {entry.name: entry.index for entry in program.micro.inputs_of(InputKind.INPUT)}
-        self.outputs = [entry for entry in function.results if entry.kind is OutputKind.OUTPUT]
-        whole = {entry.index: entry for entry in program.micro.outputs_of(OutputKind.OUTPUT)}
-        self.scalar = [not whole[entry.index].shape for entry in self.outputs]  # in one micro-batch
-        self.output_positions = [index for index, entry in places if entry.kind is OutputKind.OUTPUT]
-        self.changed = [(index, leaf_of[entry.name]) for index, entry in places if entry.kind is OutputKind.INPUT]
-        stored = [(index, entry) for index, entry in places if entry.kind in (OutputKind.BUFFER, OutputKind.PARAMETER)]
-        self.written = [index for index, _ in stored]
-        self.targets = [(entry.kind, entry.name) for _, entry in stored]
-        self.statistics = [index for index, entry in places if entry.kind is OutputKind.STATISTIC]
-        self.tapped = [(index, entry.name) for index, entry in places if entry.kind is OutputKind.TAP]
-
-
-def _join_parts(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    # A 0-dim input is the same for all micro-batches: the last one has the last word.
-    return parts[-1] if parts[0].dim() == 0 else combine_micro_batches(parts)

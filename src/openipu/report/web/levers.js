@@ -21,10 +21,9 @@ function makeLevers({ fit, advice }, parameters) {
       { label: "Fullest tile", key: "peak_tile_bytes", number: true, value: (row) => row.peak_tile_bytes, cell: (row) => formatBytesOf(row.peak_tile_bytes, fit.limit_bytes) },
       { label: "Saved on it", key: "saved_tile_bytes", number: true, value: (row) => row.saved_tile_bytes, cell: (row) => formatBytes(row.saved_tile_bytes) },
       { label: "Saved in all", key: "saved_bytes", number: true, value: (row) => row.saved_bytes, cell: (row) => formatBytes(row.saved_bytes) },
-      { label: "IPU cycles a sample", key: "paid_ipu_cycles_per_sample", number: true, value: (row) => row.paid_ipu_cycles_per_sample, cell: (row) => formatPaid(Math.round(row.paid_ipu_cycles_per_sample)),
-        title: () => "Over all IPUs in use: twice the IPUs for the same time cost twice as much" },
+      { label: "IPU cycles a sample", key: "paid_ipu_cycles_per_sample", number: true, value: (row) => row.paid_ipu_cycles_per_sample, cell: (row) => formatPaid(Math.round(row.paid_ipu_cycles_per_sample)) },
       { label: "Time a sample", key: "slowdown", number: true, value: (row) => row.slowdown ?? Infinity, cell: (row) => row.change },
-      { label: "How", value: (row) => row.words[words] ?? "", cell: (row) => make("code", { text: row.words[words] ?? "" }) },
+      { label: "How", keep: true, value: (row) => row.words[words] ?? "", cell: (row) => make("code", { text: row.words[words] ?? "" }) },
     ],
   });
   table.element.id = "levers";

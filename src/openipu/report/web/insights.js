@@ -24,7 +24,7 @@ function showInsights(data, root, parameters) {
       { label: "Remedy", value: (row) => row.remedy, cell: (row) => row.remedy },
     ],
   });
-  if (!data.summary.fit.fits) root.append(makeLevers(data.summary, parameters));
+  if (!data.summary.fit.fits) root.append(makeLevers(data, parameters));
   if (data.other) root.append(makeInsightComparison(data));
   root.append(make("div", { class: "controls" }, box, make("span", { class: "push" }), table.element.querySelector(".saves")), list);
 
@@ -37,7 +37,7 @@ function showInsights(data, root, parameters) {
   return { update: () => {} };
 }
 
-const formatFinding = ({ value, unit }) => (unit === "bytes" ? formatBytes(value) : unit === "ratio" ? `${value.toFixed(2)}×` : formatShare(value));
+const formatFinding = ({ value, unit }) => (unit === "bytes" ? formatTileBytes(value) : unit === "ratio" ? `${value.toFixed(2)}×` : formatShare(value));
 
 function makeFinding(finding) {
   const evidence = finding.evidence.map((entry) => {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
+from openipu.activity import Compilation, ProgramFigures, is_watched
 from openipu.capture import capture_program
 from openipu.errors import OptionError
 from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
@@ -217,7 +218,12 @@ def _compile(
 ) -> Compiled:
     started = time.perf_counter()
     store = open_store(cache_directory)
-    with _progress_bar(show_progress) as progress, span(COMPILE, f"compile {title}"):
+    with _progress_bar(show_progress) as bar, span(COMPILE, f"compile {title}"), Compilation(title) as compilation:
+
+        def progress(percent: int) -> None:
+            bar(percent)
+            compilation.advance(percent)
+
         program, plan = make_plan(store, progress)
         plan = replace_options(plan, choose_tier(choose_determinism(plan.options)))
         directory = profile_directory or _choose_directory(program.name)
@@ -228,6 +234,8 @@ def _compile(
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
+        if is_watched():
+            compilation.finish(executable.number, _describe_program(compiled))
     history.add(plan, directory, reported=read_overrides().profile_root is not None)
     if history.executables is not None:
         history.executables.append(executable)
@@ -238,6 +246,23 @@ def _compile(
             _write_profile(plan, directory, advised.record)
         _logger.warning("%s", describe_misfit(plan, advised.text))
     return compiled
+
+
+def _describe_program(compiled: Compiled) -> ProgramFigures:
+    plan = compiled.plan
+    return ProgramFigures(
+        name=plan.name,
+        system=plan.system.name,
+        ipus=plan.ipus * plan.options.replicas,
+        fits=plan.fit.fits,
+        peak_bytes=plan.fit.peak_bytes,
+        limit_bytes=plan.fit.limit_bytes,
+        call_cycles=float(plan.timing.call_cycles),
+        clock_hz=plan.timing.clock_hz,
+        samples_per_call=plan.timing.samples_per_call,
+        compile_seconds=compiled.compilation_seconds,
+        profile_directory=compiled.profile_directory,
+    )
 
 
 def _write_profile(plan: Plan, directory: Path, advice: AdviceRecord | None = None) -> None:

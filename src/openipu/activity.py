@@ -24,7 +24,9 @@ class ProgramFigures:
     name: str
     system: str
     ipus: int  # of all replicas
+    replicas: int
     fits: bool
+    needed_bytes: int  # of all tiles, each at its own worst step
     peak_bytes: int  # of the fullest tile
     limit_bytes: int
     call_cycles: float
@@ -34,8 +36,12 @@ class ProgramFigures:
     profile_directory: Path | None  # where its profile lies, if one was written
 
     @property
+    def call_seconds(self) -> float:
+        return self.call_cycles / self.clock_hz
+
+    @property
     def samples_per_second(self) -> float:
-        return self.samples_per_call * self.clock_hz / self.call_cycles if self.call_cycles else 0.0
+        return self.samples_per_call / self.call_seconds if self.call_cycles else 0.0
 
 
 class Watcher:

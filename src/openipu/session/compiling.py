@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
-from openipu.activity import Compilation, ProgramFigures, is_watched
+from openipu.activity import Compilation, is_watched
 from openipu.capture import capture_program
 from openipu.errors import OptionError
 from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
@@ -33,6 +33,7 @@ from openipu.session.cache import check_inputs, fingerprint_program, key_program
 from openipu.session.compile_log import log_compilation
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
+from openipu.tracking import describe_plan
 
 if TYPE_CHECKING:
     from openipu.report import AdviceRecord
@@ -235,7 +236,8 @@ def _compile(
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
         if is_watched():
-            compilation.finish(executable.number, _describe_program(compiled))
+            figures = describe_plan(plan, compiled.compilation_seconds, directory)
+            compilation.finish(executable.number, figures)
     history.add(plan, directory, reported=read_overrides().profile_root is not None)
     if history.executables is not None:
         history.executables.append(executable)
@@ -246,23 +248,6 @@ def _compile(
             _write_profile(plan, directory, advised.record)
         _logger.warning("%s", describe_misfit(plan, advised.text))
     return compiled
-
-
-def _describe_program(compiled: Compiled) -> ProgramFigures:
-    plan = compiled.plan
-    return ProgramFigures(
-        name=plan.name,
-        system=plan.system.name,
-        ipus=plan.ipus * plan.options.replicas,
-        fits=plan.fit.fits,
-        peak_bytes=plan.fit.peak_bytes,
-        limit_bytes=plan.fit.limit_bytes,
-        call_cycles=float(plan.timing.call_cycles),
-        clock_hz=plan.timing.clock_hz,
-        samples_per_call=plan.timing.samples_per_call,
-        compile_seconds=compiled.compilation_seconds,
-        profile_directory=compiled.profile_directory,
-    )
 
 
 def _write_profile(plan: Plan, directory: Path, advice: AdviceRecord | None = None) -> None:

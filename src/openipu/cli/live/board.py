@@ -145,7 +145,7 @@ def _describe(entry: _Entry) -> dict[str, Any]:
             "peak_bytes": figures.peak_bytes,
             "limit_bytes": figures.limit_bytes,
             "call_cycles": figures.call_cycles,
-            "call_seconds": figures.call_cycles / figures.clock_hz if figures.clock_hz else 0.0,
+            "call_seconds": figures.call_seconds,
             "samples_per_call": figures.samples_per_call,
             "samples_per_second": figures.samples_per_second,
         }

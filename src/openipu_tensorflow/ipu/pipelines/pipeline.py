@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from openipu_tensorflow.graphs.places import CHECKPOINT, STAGE
+from openipu_tensorflow.ipu.clusters.counting import ROUNDS
 from openipu_tensorflow.ipu.clusters.results import split_results
 from openipu_tensorflow.ipu.clusters.tracing import Level, LoopItem, make_marker, open_level
 from openipu_tensorflow.ipu.clusters.updates import UpdateOptions, add_update, find_trace
@@ -63,6 +64,7 @@ def pipeline(
     trace = find_trace("pipelining_ops.pipeline")
     tracing = _Stages(list(computational_stages), options)
     with open_level(trace) as level:
+        level.marks[ROUNDS] = options.count
         given_inputs = _convert(inputs)
         outputs = tracing.run(given_inputs, infeed_queue)
         _check_captures(trace.graph, level, given_inputs)

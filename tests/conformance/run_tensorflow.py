@@ -58,7 +58,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=1800, help="seconds for one file")
     parser.add_argument("--verbose", action="store_true", help="show pytest's own output")
     parser.add_argument("--model", action="store_true", help="as on the model of an IPU, not as on 16 IPUs")
-    parser.add_argument("-k", dest="expression", default="", help="as pytest's -k; outcomes of these items alone are renewed")
+    parser.add_argument(
+        "-k", dest="expression", default="", help="as pytest's -k; outcomes of these items alone are renewed"
+    )
     parser.add_argument("files", nargs="*", help="parts of file names; none: all")
 
 
@@ -123,7 +125,7 @@ def run_file(path: Path, options: argparse.Namespace, suite: str, plugin: str, n
 
 
 def complete(outcomes: Mapping[str, str], tests: Sequence[str], why: str) -> dict[str, str]:
-    """Outcomes of all items: those that were not reached fail, and so does every test of a file in which nothing ran."""
+    """Outcomes of all items: those that were not reached fail, and so do all tests of a file in which nothing ran."""
     if not outcomes or "" in outcomes:
         return {test.replace(".", "::"): outcomes.get("", f"failed: {why}") for test in tests}
     return {test: f"failed: {why}" if found == NOT_REACHED else found for test, found in outcomes.items()}

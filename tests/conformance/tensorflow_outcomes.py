@@ -1,7 +1,7 @@
 """A pytest plugin that writes the outcome of every item as it comes, and the reader of what it wrote.
 
-In: `OPENIPU_OUTCOMES`, the file to write to, a line of JSON for each. Out: of a file that did not end, the outcomes that it came
-to; items without one were collected and not reached. An item's name is "Class::test".
+In: `OPENIPU_OUTCOMES`, the file to write to, a line of JSON for each. Out: of a file that did not end, the outcomes
+that it came to; items without one were collected and not reached. An item's name is "Class::test".
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def read_outcomes(place: Path) -> dict[str, str]:
-    """Outcomes by name; one without a name where the file could not be imported. Of an item that failed and could not be
-    cleared away either, the first."""
+    """Outcomes by name; one without a name where the file could not be imported. Of an item that failed and could not
+    be cleared away either, the first."""
     outcomes: dict[str, str] = {}
     for line in place.read_text(encoding="utf-8").splitlines() if place.is_file() else []:
         name, outcome = json.loads(line)

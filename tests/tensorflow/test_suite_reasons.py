@@ -47,7 +47,7 @@ def test_a_failure_that_nobody_has_looked_at_has_no_reason(find_reason, outcome)
     [
         ("error: ModuleNotFoundError: No module named 'popef'", "files and runtimes"),
         ("failure: NotImplementedError: precompiled_user_op: an IPU's code in C++ cannot run here", "C++"),
-        ("failure: NotImplementedError: get_current_iteration_counter: rounds are not", "counting"),
+        ("failure: NotImplementedError: export_inputs_to_file: a file", "runtimes"),
     ],
 )
 def test_a_known_gap_has_its_own_reason(find_reason, outcome, reason):

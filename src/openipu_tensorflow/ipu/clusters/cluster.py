@@ -61,7 +61,7 @@ def run_prepared(
     variables: SessionVariables,
     name: str,
 ) -> list[Any]:
-    """Values of a level's outputs, by those of the tensors that it needs; replicas get the same, and the first counts."""
+    """Values of a level's outputs, by those of what it needs; replicas get the same, and the first counts."""
     device = find_device(place)
     replicas = count_replicas(device, prepared)
     around = Surroundings(session, run, device, variables, replicas, name, device.seed)
@@ -71,7 +71,7 @@ def run_prepared(
 def count_replicas(device: IpuDevice, prepared: Prepared) -> int:
     """The IPUs of a device over those that the program is sharded over."""
     used_by_ops = (shard for op in _list_ops(prepared) for shard in get_sharding(op) or ())
-    shards = 1 + max((*used_by_ops, *_list_stages(prepared)), default=0)
+    shards = 1 + max([0, *used_by_ops, *_list_stages(prepared)])
     used = 1 << (shards - 1).bit_length()
     if used > device.ipus:
         if shards <= device.ipus:

@@ -1,7 +1,7 @@
 """The number of a round, for programs that ask for it.
 
-In: a traced level that runs a known number of rounds: a pipeline's micro-batches, or a loop. Out: an infeed of that level which
-delivers their numbers, the same to all replicas.
+In: a traced level that runs a known number of rounds: a pipeline's micro-batches, or a loop. Out: an infeed of that
+level which delivers their numbers, the same to all replicas.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ def count_rounds() -> Any:
     level = find_trace("get_current_iteration_counter").level
     if not isinstance(level.marks.get(ROUNDS), int):
         raise NotImplementedError(
-            "get_current_iteration_counter: it counts the micro-batches of a pipeline, or the rounds of ipu.loops.repeat, and is "
-            "called in neither, or their number is a tensor. Carry a counter through the loop: ipu.loops.repeat(n, body, [0])."
+            "get_current_iteration_counter: it counts the micro-batches of a pipeline, or the rounds of "
+            "ipu.loops.repeat, and is called in neither, or their number is a tensor. Carry a counter through the loop by "
+            "ipu.loops.repeat(n, body, [0])."
         )
     for queue, made in level.infeeds:
         if isinstance(queue, RoundCounter):

@@ -1,8 +1,9 @@
 """Ops that a script puts on an IPU device outside of any compilation, as programs of their own.
 
-In: what a session is asked for, and what it is fed. Out: clusters of such ops, in order: each takes values from the host and from
-clusters before it, and becomes one program. TensorFlow computes what is none of an IPU's business or cannot be compiled: initial
-values of variables, plain reads and writes of them, texts, shapes that are not known, loops of the old form, and what only copies.
+In: what a session is asked for, and is fed. Out: clusters of such ops, in order: each takes values from the host
+and from clusters before it, and becomes one program. TensorFlow computes what is none of an IPU's business or cannot be
+compiled: initial values of variables, plain reads and writes of them, texts, unknown shapes, loops of the old
+form, and what only copies.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from openipu_tensorflow.ipu.clusters.variables import SessionVariables
 
 _SOURCES = ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "VarHandleOp")
 _TRIVIAL = (
-    "Const", "Identity", "IdentityN", "NoOp", "ReadVariableOp", "VarIsInitializedOp", "AssignVariableOp", "Shape", "StopGradient",
+    "Const", "Identity", "IdentityN", "NoOp", "ReadVariableOp", "VarIsInitializedOp", "AssignVariableOp", "Shape",
+    "StopGradient",
 )  # fmt: skip
 _OLD_FORM = (
     "Enter", "Exit", "NextIteration", "Merge", "Switch", "LoopCond", "VariableV2", "Variable", "TemporaryVariable",
@@ -144,7 +146,9 @@ class _Search:
 
     def _are_apart(self, ops: Iterable[Any], loose: set[str]) -> bool:
         """Does no op wait for one on the other side, but for its values?"""
-        waits: dict[str, set[bool]] = {}  # what a group of ops holds: True, one that acts on an IPU; False, one of the host
+        waits: dict[
+            str, set[bool]
+        ] = {}  # what a group of ops holds: True, one that acts on an IPU; False, one of the host
         for op in ops:
             sides = {side for entry in op.control_inputs for side in waits.get(entry.name, set())}
             if op.type == "NoOp":
@@ -157,7 +161,7 @@ class _Search:
         return True
 
     def _number(self, ops: Iterable[Any], loose: set[str]) -> dict[str, tuple[int, str]]:
-        """When an op runs, and on which device; "" is the host, which comes before the IPUs' turn of the same number."""
+        """When an op runs, and on which device; "" is the host, whose turn is before the IPUs' of the same number."""
         found: dict[str, tuple[int, str]] = {}
         for op in ops:
             place = self._places[op.name][1] if op.name in loose else ""

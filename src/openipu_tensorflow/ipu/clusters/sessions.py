@@ -1,8 +1,9 @@
 """TF1 sessions that know IPUs.
 
 In: `Session.run`. Out: the same results, with what providers give fed to TensorFlow; ops that a script placed on an
-IPU device outside of any computation run as programs, too, or do not stop a session, because its placement is soft. Variables are TensorFlow's, and on the host: their
-handles say so before a session first sees them, or it would warn of each at length.
+IPU device outside of any computation run as programs, too, or do not stop a session, because its placement is soft.
+Variables are TensorFlow's, and on the host: their handles say so before a session first sees them, or it would warn of
+each at length.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def install_sessions() -> None:
 
 
 def settle_ops(graph: Any) -> None:
-    """Look at new ops of a graph that are on an IPU device. Handles of variables go to the host, where their values are;
-    others that belong to no compilation are noted."""
+    """Look at new ops of a graph that are on an IPU device. Handles of variables go to the host, where their values
+    are; others that belong to no compilation are noted."""
     done, version = _settled.get(graph, 0), graph.version
     if version == done:
         return

@@ -95,6 +95,8 @@ def _check_queues(given: dict[str, Any], training: bool) -> None:
         raise ValueError("An optimizer_function must be provided when outfeed_loss is True.")
     if given["outfeed_loss"] and given["outfeed_mask"]:
         raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
+    if given["outfeed_mask"] and not all(given["outfeed_mask"]) and outfeed is None:
+        raise ValueError("The outfeed_mask leaves outputs to enqueue, but no outfeed_queue has been provided.")
     if given["outfeed_loss"] and outfeed is None:
         raise ValueError("An outfeed_queue must be provided when outfeed_loss is True")
     if given["accumulate_outfeed"]:

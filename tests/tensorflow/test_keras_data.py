@@ -181,9 +181,9 @@ def test_arrays_in_order_are_read_where_they_lie():
 def test_steps_of_an_epoch_go_on_in_arrays_and_end_with_them(steps):
     x = numpy.arange(8, dtype="int64")
     found = iterate(x=x, batch_size=1, steps_per_epoch=4, steps_per_execution=steps)
-    first, second = ([item.open().take(0, steps)[0].tolist() for _, _, item in found] for _ in range(2))
-    assert sum(first, []) == [0, 1, 2, 3]
-    assert sum(second, []) == [4, 5, 6, 7]
+    first, second = ([read(item.open(), [steps])[0] for _, _, item in found] for _ in range(2))
+    assert numpy.concatenate(first).tolist() == [0, 1, 2, 3]
+    assert numpy.concatenate(second).tolist() == [4, 5, 6, 7]
     with pytest.raises(StopIteration):
         [item.open().take(0, steps) for _, _, item in found]
 

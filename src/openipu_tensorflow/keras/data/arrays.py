@@ -68,8 +68,7 @@ def _is_readable(leaf: Any) -> bool:
 def _lend(leaf: Any) -> torch.Tensor:
     """The same memory: a run does not write to its data."""
     if not isinstance(leaf, numpy.ndarray):
-        found: torch.Tensor = from_dlpack(leaf)
-        return found
+        return from_dlpack(leaf)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(leaf)

@@ -84,7 +84,7 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
             full = adapter.num_batches - 1
             check_partial_batch(full * adapter.batch_size + adapter.partial_batch_size, adapter.batch_size)
         arrays = find_ordered_arrays(adapter)
-        dataset = None if arrays is not None else _make_dataset(adapter)
+        dataset: Any = None if arrays is not None else _make_dataset(adapter)
         self.element_spec = dataset.element_spec if arrays is None else arrays.element_spec
         replicas = how.count_replicas(self.element_spec)
         self.schedule: Schedule = plan_epoch(

@@ -38,8 +38,8 @@ def count_rounds() -> Any:
     if not isinstance(level.marks.get(ROUNDS), int):
         raise NotImplementedError(
             "get_current_iteration_counter: it counts the micro-batches of a pipeline, or the rounds of "
-            "ipu.loops.repeat, and is called in neither, or their number is a tensor. Carry a counter through the loop by "
-            "ipu.loops.repeat(n, body, [0])."
+            "ipu.loops.repeat, and is called in neither, or their number is a tensor. Carry a counter through the "
+            "loop: ipu.loops.repeat(n, body, [0])."
         )
     for queue, made in level.infeeds:
         if isinstance(queue, RoundCounter):

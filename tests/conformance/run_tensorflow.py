@@ -91,6 +91,8 @@ def run_file(path: Path, options: argparse.Namespace, suite: str, plugin: str, n
     """The items of one file."""
     kinds = classify(path)
     mode = {"TF_POPLAR_FLAGS": "--use_ipu_model"} if options.model else {"TF_IPU_COUNT": "16"}
+    if suite == "1.15":
+        mode["OPENIPU_TF1"] = "1"  # graphs are what these tests begin with
     with tempfile.TemporaryDirectory(prefix="tensorflow-suite-") as place:
         kept = Path(place) / "outcomes"
         environment = {

@@ -119,7 +119,10 @@ def main() -> None:
         found = measure(MODELS[name], options.rounds)
         for configuration, seconds in found.items():
             over = show(compare(seconds, found["float32"]))
-            print(f"| {MODELS[name].title} | {configuration} | {show(summarize(seconds), 1e3, '.1f')} | {over} |", flush=True)
+            print(
+                f"| {MODELS[name].title} | {configuration} | {show(summarize(seconds), 1e3, '.1f')} | {over} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

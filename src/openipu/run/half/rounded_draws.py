@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import fx
@@ -17,14 +18,27 @@ from openipu.numerics import Overflow
 from openipu.run.half.rounding import round_half
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
-# values, results, seeds, number of seeds, draw, rows, columns, what becomes of too large numbers, results are float32,
-# threads
-Kernel = Callable[[int, int, int, int, int, int, int, int, int, int], None]
+# values, results, seeds, number of seeds, draw, first row, or else the places of rows, rows, columns, what becomes of
+# too large numbers, whether results are float32, threads
+Kernel = Callable[[int, int, int, int, int, int, int | None, int, int, int, int, int], None]
 
 OVERFLOWS = {Overflow.INFINITY.value: 0, Overflow.SATURATE.value: 1, Overflow.NAN.value: 2}  # as the kernel counts them
 
 _installed: list[Kernel] = []  # one, or none
 _round_half = round_half._op
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a draw: all that go before the last dimension are one."""
+
+    first: int
+    count: int
+    columns: int
+    places: torch.Tensor | None = None  # int64: which rows, where they do not follow one another
+
+    def list_places(self) -> torch.Tensor:
+        return torch.arange(self.first, self.first + self.count) if self.places is None else self.places
 
 
 def fuse_draws(graph: fx.Graph) -> None:
@@ -52,8 +66,19 @@ def round_by_chance(
         return found
     held = values.contiguous()
     results = torch.empty(held.shape, dtype=torch.float16)
-    _run_kernel(held, results, seed, draw, shape, overflow)
+    _run_kernel(held, results, seed, draw, _count_rows(shape), overflow)
     return results
+
+
+def round_rows_into(
+    results: torch.Tensor, values: torch.Tensor, seed: torch.Tensor, draw: int, rows: Rows, overflow: str
+) -> None:
+    """Some rows of a draw, into half memory. Values and results lie in order, whatever their shapes."""
+    if _installed and values.numel():
+        _run_kernel(values, results, seed, draw, rows, overflow)
+    else:
+        bits = draw_bits(seed, draw, (rows.count, rows.columns), rows.list_places())
+        results.copy_(_round_half(values, bits.view(values.shape), overflow))
 
 
 def round_in_place(
@@ -77,12 +102,16 @@ def _round_wide(
 ) -> torch.Tensor:
     if not _installed or not values.numel():
         return round_by_chance(values, seed, draw, shape, overflow).float()
-    _run_kernel(values, results, seed, draw, shape, overflow)
+    _run_kernel(values, results, seed, draw, _count_rows(shape), overflow)
     return results
 
 
+def _count_rows(shape: Sequence[int]) -> Rows:
+    return Rows(0, math.prod(shape[:-1]), shape[-1] if shape else 1)
+
+
 def _run_kernel(
-    values: torch.Tensor, results: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+    values: torch.Tensor, results: torch.Tensor, seed: torch.Tensor, draw: int, rows: Rows, overflow: str
 ) -> None:
     _installed[0](
         values.data_ptr(),
@@ -90,8 +119,10 @@ def _run_kernel(
         seed.data_ptr(),
         seed.numel(),
         draw,
-        math.prod(shape[:-1]),
-        shape[-1] if shape else 1,
+        rows.first,
+        None if rows.places is None else rows.places.data_ptr(),
+        rows.count,
+        rows.columns,
         OVERFLOWS[overflow],
         results.dtype is torch.float32,
         torch.get_num_threads(),

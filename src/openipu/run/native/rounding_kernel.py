@@ -18,7 +18,8 @@ from openipu.run.native.rounding_source import FUNCTION, SOURCE
 
 _logger = logging.getLogger("openipu")
 _NAME = "stochastic rounding"
-_ARGUMENTS = (*(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 4, *(ctypes.c_int,) * 3)
+_POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+_ARGUMENTS = (*(_POINTER,) * 3, *(_COUNT,) * 3, _POINTER, *(_COUNT,) * 2, *(_CHOICE,) * 3)
 
 _builds: list[NativeBuild | None] = []  # of this process, whichever program asked first; None where it has ended
 

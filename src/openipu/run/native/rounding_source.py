@@ -12,9 +12,7 @@ from openipu.run.passes.seeded_random import COLUMN_STEP, DRAW_STEP, ROUNDS, ROW
 FUNCTION = "round_rows"
 
 _BLOCK = 4096  # columns of a row that one thread takes at a time
-_MIX = "".join(
-    f"  value = (value ^ (value >> {shift})) * {factor & 0xFFFFFFFF:#x}u;\n" for shift, _, factor in ROUNDS
-)
+_MIX = "".join(f"  value = (value ^ (value >> {shift})) * {factor & 0xFFFFFFFF:#x}u;\n" for shift, _, factor in ROUNDS)
 
 SOURCE = (
     f"""#include <cstdint>
@@ -73,14 +71,15 @@ static inline void narrow_all(const uint32_t* codes, uint16_t* results, int64_t 
 }
 template <int OVERFLOW_KIND, bool WIDE>
 static void round_all(const float* values, void* results, const int32_t* seeds, int64_t count, int64_t draw,
-                      int64_t rows, int64_t columns, int threads) {
+                      int64_t first, const int64_t* places, int64_t rows, int64_t columns, int threads) {
   const int64_t blocks = (columns + BLOCK - 1) / BLOCK, parts = count * rows * blocks;
 #pragma omp parallel for num_threads(threads) schedule(static) if (count * rows * columns > (1 << 14))
   for (int64_t part = 0; part < parts; part++) {
     const int64_t line = part / blocks, from = part % blocks * BLOCK;
     const int64_t to = from + BLOCK < columns ? from + BLOCK : columns;
     const uint32_t base = finish(mix(uint32_t(seeds[line / rows]) + uint32_t(draw) * DRAW));
-    const uint32_t key = finish(mix(base + uint32_t(line % rows) * ROW));
+    const int64_t place = places ? places[line % rows] : first + line % rows;
+    const uint32_t key = finish(mix(base + uint32_t(place) * ROW));
     const float* row = values + line * columns + from;
     uint32_t held[WIDE ? 1 : BLOCK];
     uint32_t* found = WIDE ? static_cast<uint32_t*>(results) + line * columns + from : held;
@@ -96,12 +95,13 @@ static void round_all(const float* values, void* results, const int32_t* seeds, 
 """
     f"""
 extern "C" void {FUNCTION}(const float* values, void* results, const int32_t* seeds, int64_t count, int64_t draw,
-                           int64_t rows, int64_t columns, int overflow, int wide, int threads) {{
+                           int64_t first, const int64_t* places, int64_t rows, int64_t columns, int overflow,
+                           int wide, int threads) {{
   decltype(&round_all<0, true>) kinds[3][2] = {{
       {{round_all<0, false>, round_all<0, true>}},
       {{round_all<1, false>, round_all<1, true>}},
       {{round_all<2, false>, round_all<2, true>}}}};
-  kinds[overflow][wide](values, results, seeds, count, draw, rows, columns, threads);
+  kinds[overflow][wide](values, results, seeds, count, draw, first, places, rows, columns, threads);
 }}
 """
 )

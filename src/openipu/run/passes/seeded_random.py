@@ -83,10 +83,10 @@ def _count_dimensions(seed: Any) -> int:
     return int(value.dim())
 
 
-def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
-    """What `compute_bits` gives, with as little overhead and memory traffic as may be."""
+def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None = None) -> torch.Tensor:
+    """What `compute_bits` gives, with as little overhead and memory traffic as may be; or the rows at some places."""
     batched = [] if seed.dim() == 0 else [seed.shape[0]]
-    keys, steps = list_keys(seed, draw, shape)
+    keys, steps = _list_keys(seed, draw, shape, places)
     if keys.size * steps.size <= _LARGEST_SMALL_DRAW:
         small = _hash_small(keys[:, None] + steps, finish=False)
         return torch.from_numpy(small).view([*batched, *shape])
@@ -96,12 +96,17 @@ def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tens
     return bits.view([*batched, *shape])
 
 
-def list_keys(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> tuple[_Numbers, _Numbers]:
+def _list_keys(
+    seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None
+) -> tuple[_Numbers, _Numbers]:
     """A number for each row of a draw, of all seeds together, and one for each column: bits are their mixed sums."""
     keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(_wrap(draw * DRAW_STEP)), finish=True)
-    keys = _hash_small(keys + _keep_steps(math.prod(shape[:-1]), ROW_STEP), finish=True)
+    if places is None:
+        rows = _keep_steps(math.prod(shape[:-1]), ROW_STEP)
+    else:
+        rows = places.to(torch.int32).numpy() * np.int32(ROW_STEP)
+    keys = _hash_small(keys + rows, finish=True)
     return keys.reshape(-1), _keep_steps(shape[-1] if shape else 1, COLUMN_STEP)
-
 
 
 def _hash_small(value: _Numbers, finish: bool) -> _Numbers:

@@ -9,6 +9,7 @@ one again. `native/rounding_kernel.py` does it; operators do where there is no n
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import torch
 from torch import fx
@@ -16,7 +17,7 @@ from torch import fx
 from openipu.run.drafts.aliasing import find_owner, find_viewed, is_pure
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_draws import round_by_chance, round_in_place, round_wide
-from openipu.run.half.widen_products import REPEATED_VIEWS, converts_to, find_base, repeat_views
+from openipu.run.half.widen_products import REPEATED_VIEWS, converts_to
 
 aten = torch.ops.aten
 
@@ -26,10 +27,10 @@ _ADDED = {aten.mm.default: torch.Tensor.addmm_, aten.bmm.default: torch.Tensor.b
 def keep_rounded_wide(draft: Draft) -> None:
     """Let readers in float32 have rounded values without a way through half precision."""
     for node in list(draft.graph.nodes):
-        if node.target is round_by_chance:
-            readers = _list_wide_readers(node)
-            if readers:
-                _round_wide(draft.graph, node, readers)
+        if node.target is round_by_chance and _is_read_wide(node):
+            _round_wide(draft.graph, node)
+        elif converts_to(node, torch.float16) and _is_mask(node.args[0]) and _is_read_wide(node):
+            _convert_wide(draft.graph, node)
 
 
 def add_products_in_place(draft: Draft) -> None:
@@ -57,36 +58,61 @@ def _is_rounded_for(total: fx.Node, reader: fx.Node) -> bool:
     )
 
 
-def _list_wide_readers(node: fx.Node) -> list[fx.Node]:
-    """Conversions of the value, or of views of it, to float32."""
-    found: list[fx.Node] = []
-    for user in node.users:
-        if converts_to(user, torch.float32):
-            found.append(user)
-        elif user.target in REPEATED_VIEWS and user.args[0] is node:
-            found += _list_wide_readers(user)
-    return found
-
-
-def _round_wide(graph: fx.Graph, node: fx.Node, readers: list[fx.Node]) -> None:
+def _round_wide(graph: fx.Graph, node: fx.Node) -> None:
     values = node.args[0]
     assert isinstance(values, fx.Node)
     with graph.inserting_before(node):
         wide = graph.call_function(round_in_place if _is_last_use(values) else round_wide, node.args)
-    wide.meta = {**node.meta, "val": node.meta["val"].to(torch.float32)}
-    for reader in readers:
-        _, views = find_base(reader.args[0])
-        reader.replace_all_uses_with(repeat_views(graph, views, wide, reader))
-        graph.erase_node(reader)
-        for view in views:  # outermost first
-            if not view.users:
-                graph.erase_node(view)
+    wide.meta = _widen_meta(node)
+    _give_wide(graph, node, wide)
     if node.users:
         with graph.inserting_before(node):
             narrow = graph.call_function(aten._to_copy.default, (wide,), {"dtype": torch.float16})
         narrow.meta = dict(node.meta)
         node.replace_all_uses_with(narrow)
     graph.erase_node(node)
+
+
+def _convert_wide(graph: fx.Graph, node: fx.Node) -> None:
+    """A mask of zeros and ones, which a dropout multiplies by."""
+    with graph.inserting_before(node):
+        wide = graph.call_function(aten._to_copy.default, node.args, {"dtype": torch.float32})
+    wide.meta = _widen_meta(node)
+    _give_wide(graph, node, wide)
+    if not node.users:
+        graph.erase_node(node)
+
+
+def _is_mask(node: Any) -> bool:
+    return isinstance(node, fx.Node) and node.meta["val"].dtype is torch.bool
+
+
+def _is_read_wide(node: fx.Node) -> bool:
+    """Whether the value is converted to float32 somewhere, or a view or a copy of it is."""
+    return any(converts_to(user, torch.float32) or (_moves(user, node) and _is_read_wide(user)) for user in node.users)
+
+
+def _give_wide(graph: fx.Graph, node: fx.Node, wide: fx.Node) -> None:
+    """Let all who convert a half value have the float32 one, and those behind views and copies of it the same of it."""
+    for user in list(node.users):
+        if converts_to(user, torch.float32):
+            user.replace_all_uses_with(wide)
+            graph.erase_node(user)
+        elif _moves(user, node) and _is_read_wide(user):
+            with graph.inserting_before(user):
+                moved = graph.create_node("call_function", user.target, (wide, *user.args[1:]), user.kwargs)
+            moved.meta = _widen_meta(user)
+            _give_wide(graph, user, moved)
+            if not user.users:
+                graph.erase_node(user)
+
+
+def _moves(user: fx.Node, node: fx.Node) -> bool:
+    return (user.target in REPEATED_VIEWS or user.target is aten.clone.default) and user.args[0] is node
+
+
+def _widen_meta(node: fx.Node) -> dict[str, Any]:
+    return {**node.meta, "val": node.meta["val"].to(torch.float32)}
 
 
 def _is_last_use(node: fx.Node) -> bool:

@@ -14,7 +14,16 @@ from openipu.capture import capture_program
 from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.half.rounded_draws import fuse_draws, has_kernel, install_kernel, round_by_chance
+from openipu.run.half.rounded_draws import (
+    Rows,
+    fuse_draws,
+    has_kernel,
+    install_kernel,
+    round_by_chance,
+    round_in_place,
+    round_rows_into,
+    round_wide,
+)
 from openipu.run.half.rounding import round_half
 from openipu.run.native import NativeBuild, NotCompiledError, prepare_rounding, rounding_kernel, take_over_rounding
 from openipu.run.native.rounding_kernel import load_rounding, write_job
@@ -89,6 +98,31 @@ def test_values_that_do_not_lie_side_by_side_are_rounded_where_they_are(installe
         round_by_chance(values, SEED, 3, (30, 40), "infinity"),
         round_by_operators(values, SEED, (30, 40), Overflow.INFINITY),
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [SEED, SEEDS], ids=["one seed", "three seeds"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_native_code_rounds_in_place_to_the_same_numbers(installed, shape, seed):
+    values = draw_values(shape, seed)
+    expected = round_by_operators(values, seed, shape, Overflow.INFINITY).float()
+    before = values.clone()
+    apart = round_wide(values, seed, 3, shape, "infinity")
+    assert torch.equal(values, before)
+    found = round_in_place(values, seed, 3, shape, "infinity")
+    assert found.data_ptr() == values.data_ptr()
+    for result in (apart, found):
+        assert torch.equal(result.view(torch.int32), expected.view(torch.int32))
+
+
+@pytest.mark.slow
+def test_native_code_rounds_rows_by_their_places(installed):
+    values = draw_values((50, 9), SEED)
+    whole, places = round_by_operators(values, SEED, (50, 9), Overflow.INFINITY), torch.tensor([49, 7, 7, 0])
+    for rows, chosen in ((Rows(11, 20, 9), slice(11, 31)), (Rows(0, 4, 9, places), places)):
+        found = torch.empty((rows.count, 9), dtype=torch.half)
+        round_rows_into(found, values[chosen].contiguous(), SEED, 3, rows, "infinity")
+        compare(found, whole[chosen])
 
 
 @pytest.mark.slow

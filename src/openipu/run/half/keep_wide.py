@@ -21,7 +21,7 @@ from openipu.run.half.widen_products import REPEATED_VIEWS, converts_to
 
 aten = torch.ops.aten
 
-_ADDED = {aten.mm.default: torch.Tensor.addmm_, aten.bmm.default: torch.Tensor.baddbmm_}
+_ADDED: dict[Any, Any] = {aten.mm.default: torch.Tensor.addmm_, aten.bmm.default: torch.Tensor.baddbmm_}
 
 
 def keep_rounded_wide(draft: Draft) -> None:

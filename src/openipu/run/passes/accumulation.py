@@ -143,7 +143,7 @@ def _is_rounded_sum_of_rows(node: fx.Node) -> bool:
         return False
     places = rows.args[1]
     assert isinstance(places, fx.Node)
-    return node.meta["val"].shape[0] > _SPARSE * places.meta["val"].numel()
+    return bool(node.meta["val"].shape[0] > _SPARSE * places.meta["val"].numel())
 
 
 def _is_own_draw(bits: Any) -> bool:

@@ -11,12 +11,56 @@ from typing import Any
 
 import keras
 
-from openipu_tensorflow.addons.keras.layers import *  # noqa: F403
-from openipu_tensorflow.addons.keras.layers import __all__ as _of_addons
+from openipu_tensorflow.addons.keras.layers import (
+    GRU,
+    LSTM,
+    AssumeEqualAcrossReplicas,
+    ConvertFromF8,
+    ConvertToF8,
+    CTCInferenceLayer,
+    CTCLoss,
+    CTCPredictionsLayer,
+    Dense,
+    Dropout,
+    Embedding,
+    GroupNorm,
+    GroupNormalization,
+    InstanceNorm,
+    InstanceNormalization,
+    LayerNorm,
+    LayerNormalization,
+    PopnnGRU,
+    PopnnLSTM,
+    RecomputationCheckpoint,
+    SerialDense,
+)
 from openipu_tensorflow.ipu.ops.grad_util_ops import capture_upstream_gradients
 
-__all__ = ["CaptureActivationGradients", "CaptureUpstreamGradients"]
-__all__ += _of_addons
+__all__ = [
+    "GRU",
+    "LSTM",
+    "AssumeEqualAcrossReplicas",
+    "CTCInferenceLayer",
+    "CTCLoss",
+    "CTCPredictionsLayer",
+    "CaptureActivationGradients",
+    "CaptureUpstreamGradients",
+    "ConvertFromF8",
+    "ConvertToF8",
+    "Dense",
+    "Dropout",
+    "Embedding",
+    "GroupNorm",
+    "GroupNormalization",
+    "InstanceNorm",
+    "InstanceNormalization",
+    "LayerNorm",
+    "LayerNormalization",
+    "PopnnGRU",
+    "PopnnLSTM",
+    "RecomputationCheckpoint",
+    "SerialDense",
+]
 
 
 class _Capture(keras.layers.Layer):  # type: ignore[misc]

@@ -17,11 +17,16 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
+from openipu.cli import live
 from openipu.report import html
 from openipu.report.system import page
 
 WEB = Path(html.__file__).parent
-PAGES = {"web": html.SCRIPTS, "web_system": page.SCRIPTS}
+PAGES = {
+    WEB / "web": html.SCRIPTS,
+    WEB / "web_system": page.SCRIPTS,
+    Path(live.__file__).parent / "web": ("page.js",),
+}
 RULES = (
     "no-undef",
     "no-unused-vars",
@@ -55,7 +60,8 @@ def join_scripts(folder: Path, names: tuple[str, ...]) -> JoinedScript:
     for file in files:
         starts.append(len(lines))
         lines.extend(file.read_text(encoding="utf-8").splitlines())
-    lines.append("start();")  # as the page itself does
+    if lines[-1] != "start();":
+        lines.append("start();")  # as the page itself does
     return JoinedScript("\n".join(lines) + "\n", files, tuple(starts))
 
 
@@ -77,7 +83,7 @@ def list_findings(script: JoinedScript) -> list[str]:
 
 
 def main() -> int:
-    findings = [line for folder, names in PAGES.items() for line in list_findings(join_scripts(WEB / folder, names))]
+    findings = [line for folder, names in PAGES.items() for line in list_findings(join_scripts(folder, names))]
     for line in findings:
         print(line)
     print(f"{len(findings)} findings" if findings else "The scripts of all pages are clean.")

@@ -1,7 +1,8 @@
 """Lightning on IPUs: `Trainer(accelerator="ipu")`, after `import lightning_graphcore` or under `openipu run`.
 
-In: nothing. Out: `IPUAccelerator`, `IPUStrategy` and `IPUPrecision` for the Lightning that the program uses, and the
-name "ipu" known to its `Trainer`. Importing this package imports no Lightning: it waits for the program to do so.
+In: nothing. Out: `IPUAccelerator`, `IPUStrategy`, `IPUPrecision` and the callback `IPUMetrics` for the Lightning that
+the program uses, and the name "ipu" known to its `Trainer`. Importing this package imports no
+Lightning: it waits for the program to do so.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 from lightning_graphcore._registration.arrival import use_ipu_by_default, watch_imports
 
 __version__ = "0.1.0"  # of the interface that this package follows
-__all__ = ["IPUAccelerator", "IPUPrecision", "IPUStrategy", "use_ipu_by_default"]
+__all__ = ["IPUAccelerator", "IPUMetrics", "IPUPrecision", "IPUStrategy", "use_ipu_by_default"]
 
-_CLASSES = ("IPUAccelerator", "IPUPrecision", "IPUStrategy")
+_CLASSES = ("IPUAccelerator", "IPUMetrics", "IPUPrecision", "IPUStrategy")
 
 
 def __getattr__(name: str) -> Any:

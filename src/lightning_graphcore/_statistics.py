@@ -9,33 +9,26 @@ from typing import Any
 
 from openipu.plan import Plan
 from openipu.report import format_bytes_of, format_rate
+from openipu.tracking import describe_plan, list_plan_scalars
 
 
-def describe_plan(plan: Plan) -> dict[str, float]:
+def list_scalars(plan: Plan, separator: str = ".") -> dict[str, float]:
     """Memory, cycles and throughput of one program."""
-    fit, timing = plan.fit, plan.timing
-    replicas = plan.options.replicas
-    return {
-        "ipu.count": float(plan.ipus * replicas),
-        "ipu.replicas": float(replicas),
-        "ipu.memory_needed_bytes": float(fit.needed_bytes),
-        "ipu.memory_fullest_tile_bytes": float(fit.peak_bytes),
-        "ipu.memory_tile_limit_bytes": float(fit.limit_bytes),
-        "ipu.memory_fullest_tile_share": fit.peak_bytes / fit.limit_bytes,
-        "ipu.fits": float(fit.fits),
-        "ipu.call_cycles": float(timing.call_cycles),
-        "ipu.call_seconds_modelled": timing.call_seconds,
-        "ipu.samples_per_second_modelled": timing.samples_per_second,
-    }
+    return list_plan_scalars(describe_plan(plan), separator)
 
 
-def find_plan(programs: Any) -> Plan | None:
-    """The plan of the program that a stage last ran."""
+def find_compiled(programs: Any) -> Any:
+    """The program that a stage last ran; None before it ran one."""
     executor = getattr(programs, "executor", None)
     current = getattr(programs, "current", None)
     if current is not None and current.programs and hasattr(current.programs[0], "isCompiled"):
         executor = current.programs[0]
-    compiled = getattr(executor, "_compiled", None)
+    return getattr(executor, "_compiled", None)
+
+
+def find_plan(programs: Any) -> Plan | None:
+    """The plan of the program that a stage last ran."""
+    compiled = find_compiled(programs)
     return None if compiled is None else compiled.plan
 
 

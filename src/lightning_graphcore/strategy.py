@@ -18,7 +18,7 @@ from lightning_graphcore._programs.training import TrainingPrograms
 from lightning_graphcore._registration.arrival import is_strict_default
 from lightning_graphcore._registration.packages import DESCRIPTION, TwinMeta
 from lightning_graphcore._stage_options import OptionsMixin
-from lightning_graphcore._statistics import describe_line, describe_plan, find_plan
+from lightning_graphcore._statistics import describe_line, find_plan, list_scalars
 from lightning_graphcore._steps.step_module import StepModule
 from lightning_graphcore.precision import Clipping
 
@@ -196,14 +196,15 @@ class StrategyCore(CheckpointMixin, OptionsMixin, metaclass=TwinMeta):
         self.package.inform(describe_line(stage, plan))
         trainer = self.lightning_module.trainer
         for logger in trainer.loggers if stage == "training" else ():
-            figures = {name.replace(".", logger.group_separator): value for name, value in describe_plan(plan).items()}
-            logger.log_metrics(figures, step=trainer.fit_loop.epoch_loop._batches_that_stepped)
+            logger.log_metrics(
+                list_scalars(plan, logger.group_separator), step=trainer.fit_loop.epoch_loop._batches_that_stepped
+            )
 
     def list_statistics(self) -> dict[str, float]:
         """Modelled figures of the running stage, for callbacks."""
         trainer = self._find_trainer()
         plan = find_plan(self.programs.get(trainer.state.stage)) if trainer is not None else None
-        return {} if plan is None else describe_plan(plan)
+        return {} if plan is None else list_scalars(plan)
 
     # Taking turns on the device
 

@@ -52,9 +52,9 @@ def test_a_directory_with_one_program_means_that_program(call, profiled):
     assert call("report", str(profiled.parent), "--text")[0] == 0
 
 
-def test_a_directory_with_several_programs_asks_for_one(call, profiled, plan):
+def test_conditions_on_a_directory_with_several_programs_ask_for_one(call, profiled, plan):
     write_profile(plan, profiled.parent / "other")
-    code, _, err = call("report", str(profiled.parent))
+    code, _, err = call("report", str(profiled.parent), "--check", "fits")
     assert code == 2
     assert str(profiled.parent / "other") in err
 

@@ -6,10 +6,12 @@ import logging
 
 import numpy
 import pytest
+from keras.src.trainers import data_adapters
 
 import openipu_tensorflow.keras  # noqa: F401 (extends Keras)
 import tensorflow as tf
-from openipu_tensorflow.keras.data import chunks
+from openipu_tensorflow.keras.data import chunks, epochs
+from openipu_tensorflow.keras.data.arrays import find_ordered_arrays
 from openipu_tensorflow.keras.data.epochs import Feeding, IpuEpochIterator
 from openipu_tensorflow.keras.data.rules import plan_epoch
 
@@ -137,3 +139,68 @@ def test_memory_of_a_batch_is_tensorflows_own():
 def test_an_input_of_one_dimension_may_be_a_number_as_in_keras_2():
     assert tf.keras.Input(shape=(80), batch_size=4, dtype="int32").shape == (4, 80)
     assert tf.keras.layers.InputLayer(shape=(80,)).batch_shape == (None, 80)
+
+
+def take_epoch(**given):
+    """All leaves of an epoch's batches, and the types of one of them."""
+    found = iterate(**given)
+    count = found.schedule.elements
+    taken = [[leaf.numpy().copy() for leaf in data.open().take(0, count)] for _, _, data in found]
+    return [numpy.concatenate(parts) for parts in zip(*taken, strict=True)], found.element_spec
+
+
+def make_arrays():
+    return {
+        "x": {"b": numpy.arange(12, dtype="int32"), "a": [numpy.random.rand(12, 3).astype("float32")]},
+        "y": tf.range(12) % 2,
+        "sample_weight": numpy.random.rand(12).astype("float32"),
+    }
+
+
+def test_arrays_in_order_are_the_batches_that_keras_makes_of_them(monkeypatch):
+    given = {**make_arrays(), "batch_size": 2, "steps_per_execution": 3}
+    found, spec = take_epoch(**given)
+    monkeypatch.setattr(epochs, "find_ordered_arrays", lambda adapter: None)
+    expected, expected_spec = take_epoch(**given)
+    assert spec == expected_spec
+    for own, other in zip(found, expected, strict=True):
+        numpy.testing.assert_array_equal(own, other)
+        assert own.dtype == other.dtype
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_in_order_are_read_where_they_lie():
+    x = numpy.arange(48, dtype="float32").reshape(12, 4)
+    x.flags.writeable = False
+    (_, _, first), (_, _, second) = iterate(x=x, batch_size=3, steps_per_execution=2)
+    assert first.open().take(0, 2)[0].data_ptr() == x.ctypes.data
+    assert second.open().take(1, 1)[0].data_ptr() == x[9:].ctypes.data
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_steps_of_an_epoch_go_on_in_arrays_and_end_with_them(steps):
+    x = numpy.arange(8, dtype="int64")
+    found = iterate(x=x, batch_size=1, steps_per_epoch=4, steps_per_execution=steps)
+    first, second = ([read(item.open(), [steps])[0] for _, _, item in found] for _ in range(2))
+    assert numpy.concatenate(first).tolist() == [0, 1, 2, 3]
+    assert numpy.concatenate(second).tolist() == [4, 5, 6, 7]
+    with pytest.raises(StopIteration):
+        [item.open().take(0, steps) for _, _, item in found]
+
+
+@pytest.mark.parametrize(
+    ("x", "options"),
+    [
+        (numpy.zeros((4, 2), "float64"), {}),
+        (numpy.zeros((4, 2), "uint16"), {}),
+        (numpy.zeros((2, 4), "float32").T, {}),
+        (numpy.zeros((4, 2), "float32"), {"shuffle": True}),
+        (numpy.zeros((4, 2), ">f4"), {}),
+        (numpy.zeros((4, 0), "float32"), {}),
+        (tf.ragged.constant([[1], [2, 3], [], [4]]), {}),
+    ],
+    ids=["double", "unsigned", "turned", "shuffled", "big-endian", "empty", "ragged"],
+)
+def test_other_arrays_go_through_a_data_set(x, options):
+    adapter = data_adapters.get_data_adapter(x, batch_size=2, **options)
+    assert find_ordered_arrays(adapter) is None

@@ -1,7 +1,7 @@
 """The classes of this front end for one Lightning, and their entry into its registries.
 
-In: a `Package`. Out: `IPUAccelerator`, `IPUStrategy` and `IPUPrecision` derived from that package's own base classes.
-Each class also answers for its twin of the other package in `isinstance`.
+In: a `Package`. Out: `IPUAccelerator`, `IPUStrategy`, `IPUPrecision` and `IPUMetrics`, derived from that package's
+own base classes. Each class also answers for its twin of the other package in `isinstance`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from lightning_graphcore._registration.packages import DESCRIPTION, Package, choose_package
 
 _BASES = {
+    "IPUMetrics": "callbacks.callback.Callback",
     "IPUAccelerator": "accelerators.accelerator.Accelerator",
     "IPUStrategy": "strategies.parallel.ParallelStrategy",
     "IPUPrecision": "plugins.precision.precision.Precision",
@@ -22,7 +23,7 @@ _registered: set[str] = set()
 
 
 def find_class(name: str, package: Package | None = None) -> Any:
-    """One of the three classes, for the package that the program uses unless one is given."""
+    """One of the classes, for the package that the program uses unless one is given."""
     package = choose_package() if package is None else package
     key = (package.root, name)
     if key not in _made:
@@ -100,6 +101,10 @@ def _find_core(name: str) -> Any:
         from lightning_graphcore.strategy import StrategyCore
 
         return StrategyCore
+    if name == "IPUMetrics":
+        from lightning_graphcore.metrics import MetricsCore
+
+        return MetricsCore
     from lightning_graphcore.precision import PrecisionCore
 
     return PrecisionCore

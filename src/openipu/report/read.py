@@ -41,8 +41,8 @@ from openipu.report.schema import APPLICATION_ID, FILE_NAME, INDEXES, SCHEMA_VER
 
 Record = TypeVar("Record")
 
-_WRITE_AGAIN = "Plan the program again with this version of openipu to write a new one."
-_FORMAT = DatabaseFormat("profile", APPLICATION_ID, SCHEMA_VERSION, TABLES + INDEXES)
+WRITE_AGAIN = "Plan the program again with this version of openipu to write a new one."
+FORMAT = DatabaseFormat("profile", APPLICATION_ID, SCHEMA_VERSION, TABLES + INDEXES)
 
 
 def read_profile(path: Path) -> Profile:
@@ -55,8 +55,8 @@ def read_profile(path: Path) -> Profile:
             f"There is no profile at {path}. Give the path of a {FILE_NAME} or of the directory that holds one; "
             "a program writes its profile when it is compiled with profiling on."
         )
-    origin = Origin(str(path), ProfileError, _WRITE_AGAIN)
-    with open_database(path, _FORMAT, origin) as database:
+    origin = Origin(str(path), ProfileError, WRITE_AGAIN)
+    with open_database(path, FORMAT, origin) as database:
         try:
             profile = _Reader(database, origin).read()
         except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from openipu.activity import is_watched, note_run, take_number
 from openipu.errors import InputError, OptionError
 from openipu.graph import OWNERLESS, InputKind, OutputKind, Program, RunOptions, Tier, meets_replicas
 from openipu.graph.collection import pause_collection
@@ -67,6 +68,7 @@ class Executable:
         _check_options(program, options)
         self.program = program
         self.options = options
+        self.number = take_number()
         keep_pages()
         self._lanes = Lanes(program, options)
         self._stream = RandomStream(options.random_seed)
@@ -215,7 +217,10 @@ class Executable:
             update_seeds = self._draw_update_seeds(updates)
             with self._stream.use() if function.random else nullcontext():
                 result = self._run(engine, feed, seeds, update_seeds)
-        self._tiers.note_run(clock() - started)
+        seconds = clock() - started
+        self._tiers.note_run(seconds)
+        if is_watched():
+            note_run(self.number, self.program.name, seconds)
         return result
 
     def _run(

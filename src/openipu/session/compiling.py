@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils import _pytree as pytree
 
+from openipu.activity import Compilation, is_watched
 from openipu.capture import capture_program
 from openipu.errors import OptionError
 from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
@@ -32,6 +33,7 @@ from openipu.session.cache import check_inputs, fingerprint_program, key_program
 from openipu.session.compile_log import log_compilation
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
+from openipu.tracking import describe_plan
 
 if TYPE_CHECKING:
     from openipu.report import AdviceRecord
@@ -217,7 +219,12 @@ def _compile(
 ) -> Compiled:
     started = time.perf_counter()
     store = open_store(cache_directory)
-    with _progress_bar(show_progress) as progress, span(COMPILE, f"compile {title}"):
+    with _progress_bar(show_progress) as bar, span(COMPILE, f"compile {title}"), Compilation(title) as compilation:
+
+        def progress(percent: int) -> None:
+            bar(percent)
+            compilation.advance(percent)
+
         program, plan = make_plan(store, progress)
         plan = replace_options(plan, choose_tier(choose_determinism(plan.options)))
         directory = profile_directory or _choose_directory(program.name)
@@ -228,6 +235,9 @@ def _compile(
             executable = Executable(program, plan.options, fingerprint_program(program))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
+        if is_watched():
+            figures = describe_plan(plan, compiled.compilation_seconds, directory)
+            compilation.finish(executable.number, figures)
     history.add(plan, directory, reported=read_overrides().profile_root is not None)
     if history.executables is not None:
         history.executables.append(executable)

@@ -39,6 +39,7 @@ _HEADS: dict[str, tuple[str, ...]] = {  # module of models: what follows "Pipeli
 }
 _EXPORTS: dict[str, tuple[str, ...]] = {  # module: its public names
     "ipu_configuration": ("IPUConfig", "IncompatibleIPUConfigError"),
+    "metrics_callback": ("IPUMetricsCallback",),
     "modeling_utils": ("PipelineMixin", "to_pipelined"),
     "pipelines": ("pipeline", "IPUFillMaskPipeline", "IPUTokenClassificationPipeline"),
     "trainer": ("IPUTrainer", "IPUTrainerState"),

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -38,11 +38,15 @@ from openipu.history import history
 from openipu.machine import resolve_system
 from openipu.overrides import Overrides, set_overrides
 
-_WITH_VALUE = ("--system", "--profile", "--trace", "--export", "--tier")
+if TYPE_CHECKING:
+    from openipu.cli.live import LiveServer
+
+_WITH_VALUE = ("--system", "--profile", "--trace", "--export", "--tier", "--port")
 _EPILOG = """\
 examples
   openipu run train.py --epochs 1
   openipu run --system pod16 --profile out train.py --epochs 1
+  openipu run --live train.py    with a page on this machine that shows programs as they compile and run
   openipu run -m package.train --epochs 1
   openipu run --check train.py --epochs 1    which SDK names the script uses, and whether openipu has them
   openipu run --export out train.py --epochs 1    leave openipu: the trained model as plain PyTorch and ONNX
@@ -87,6 +91,8 @@ def add_parser(
         action="store_true",
         help="for a script of TensorFlow 1: graphs by default, and the names of then",
     )
+    parser.add_argument("--live", action="store_true", help="serve a page on this machine while the script runs")
+    parser.add_argument("--port", type=int, metavar="N", help="with --live: this port, not any free one")
     parser.add_argument("--quiet", action="store_true", help="print no summary")
     parser.add_argument("--check", action="store_true", help="list the SDK names in use, and which are there")
     parser.add_argument("--json", action="store_true", help="with --check: the list as JSON on standard output")
@@ -118,6 +124,10 @@ def execute(arguments: argparse.Namespace) -> int:
     script: list[str] = arguments.script
     if arguments.json and not arguments.check:
         raise OptionError("--json belongs to --check: openipu run --check --json script.py.")
+    if arguments.port is not None and not arguments.live:
+        raise OptionError("--port belongs to --live: openipu run --live --port 8100 script.py.")
+    if arguments.live and arguments.check:
+        raise OptionError("--live shows what a script compiles and runs; --check is about its names. Choose one.")
     if arguments.module is None and not script:
         raise OptionError("There is no script to run. Give one: openipu run script.py, or openipu run -m module.")
     is_model = arguments.module is None and is_model_file(script[0])
@@ -150,9 +160,13 @@ def execute(arguments: argparse.Namespace) -> int:
         start = Path(script[0]).absolute() if arguments.module is None else _find_module_file(arguments.module)
         return check_script(start, lambda: _start(arguments.module, script), history, as_json=arguments.json)
 
+    live = _open_live(arguments) if arguments.live else None
     failed = True
+    exit_code: int | None = None  # a signal, unless the script comes to its end
 
     def close() -> None:
+        if live is not None:
+            live.stop(exit_code)
         sys.stdout.flush()
         from openipu.cli.summary import close_run, close_trace
 
@@ -165,18 +179,34 @@ def execute(arguments: argparse.Namespace) -> int:
             close_trace(trace_root, started, quiet=arguments.quiet)
 
     try:
-        with close_on_sigterm(lambda: close() if history.compiled or trace_root is not None else None):
-            code = run_model(script) if is_model else _start(arguments.module, script)
-        failed = code != 0
-        return code
+        speaks = trace_root is not None or live is not None
+        with close_on_sigterm(lambda: close() if history.compiled or speaks else None):
+            exit_code = run_model(script) if is_model else _start(arguments.module, script)
+        failed = exit_code != 0
+        return exit_code
     except OptionError:  # nothing was started: there is nothing to sum up
-        arguments.quiet = True
+        arguments.quiet, exit_code = True, 2
         raise
     except SystemExit as leave:
         failed = leave.code not in (None, 0)
+        exit_code = leave.code if isinstance(leave.code, int) else int(failed)
         raise
     finally:
         close()
+
+
+def _open_live(arguments: argparse.Namespace) -> LiveServer:
+    from openipu.cli.live import Board, LiveServer
+
+    shown = (
+        " ".join(arguments.script)
+        if arguments.module is None
+        else " ".join(["-m", arguments.module, *arguments.script])
+    )
+    server = LiveServer(Board(shown), arguments.port or 0)
+    server.start()
+    open_console(stderr=True).print(f"openipu: live at {server.address}", soft_wrap=True)
+    return server
 
 
 def _start(module: str | None, words: list[str]) -> int:

@@ -7,9 +7,11 @@ from run to run. Replicas take each leaf in turn, so that they can read from eac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter as clock
 
 import numpy as np
 
+from openipu.activity import is_watched, note_run, take_number
 from openipu.errors import MappedRunError
 from openipu.graph.mapped.codelets import Array
 from openipu.graph.mapped.conflicts import Conflicts, find_conflicts
@@ -53,6 +55,7 @@ class MappedEngine:
     ) -> None:
         """`price` says what each leaf costs, by its identity; it is called only if the program reads the clock."""
         self.program = program
+        self.number = take_number()
         self.memories = [Memory(program, watched=watched) for _ in range(program.replicas)]
         self.remote: list[list[Array]] = [
             [np.zeros((buffer.rows, buffer.elements), buffer.type.dtype) for buffer in program.remote_buffers]
@@ -72,7 +75,12 @@ class MappedEngine:
         """Run one of the programs."""
         if number not in self._programs:
             self._programs[number] = self._build(self.program.programs[number])
+        if not is_watched():
+            self._programs[number]()
+            return
+        started = clock()
         self._programs[number]()
+        note_run(self.number, f"{self.program.name}, program {number}", clock() - started)
 
     def read(self, view: View, replica: int = 0) -> Array:
         """A copy of the elements."""

@@ -80,4 +80,6 @@ def _lengthen(tensor: torch.Tensor) -> torch.Tensor:
 
 def lend(tensor: Any) -> torch.Tensor:
     """The same memory: a run does not write to its data."""
+    if isinstance(tensor, torch.Tensor):
+        return tensor
     return to_torch(tensor) if tensor.dtype in _WIDENED else from_dlpack(tensor)

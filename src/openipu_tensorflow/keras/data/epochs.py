@@ -11,6 +11,7 @@ import contextvars
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from keras.src.backend.tensorflow import trainer as keras_trainer
@@ -18,6 +19,7 @@ from keras.src.trainers import data_adapters
 from keras.src.trainers.epoch_iterator import EpochIterator
 
 import tensorflow as tf
+from openipu_tensorflow.keras.data.arrays import find_ordered_arrays
 from openipu_tensorflow.keras.data.chunks import ChunkSource, cut
 from openipu_tensorflow.keras.data.rules import (
     Schedule,
@@ -81,18 +83,20 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
         if isinstance(adapter, data_adapters.ArrayDataAdapter) and adapter.has_partial_batch:
             full = adapter.num_batches - 1
             check_partial_batch(full * adapter.batch_size + adapter.partial_batch_size, adapter.batch_size)
-        dataset = adapter.get_tf_dataset()
-        if isinstance(adapter, data_adapters.ArrayDataAdapter):
-            dataset = _fix_batch(dataset, adapter.batch_size)
-        check_shapes(dataset)
-        dataset = narrow(dataset)
-        self.element_spec = dataset.element_spec
+        arrays = find_ordered_arrays(adapter)
+        dataset: Any = None if arrays is not None else _make_dataset(adapter)
+        self.element_spec = dataset.element_spec if arrays is None else arrays.element_spec
         replicas = how.count_replicas(self.element_spec)
         self.schedule: Schedule = plan_epoch(
             adapter.num_batches or count_batches(dataset), self.steps_per_epoch, self.steps_per_execution, replicas
         )
         self.steps_per_execution = self.schedule.steps_per_execution
-        self._chunks = cut(dataset, self.schedule.elements, how.prefetch)
+        self._chunk = self.schedule.elements  # batches in one element of the iterator
+        if arrays is not None:
+            self._start: Callable[[], Any] = partial(arrays.read, self._chunk)
+        else:
+            chunks = cut(dataset, self.schedule.elements, how.prefetch)
+            self._chunk, self._start = chunks.size, partial(make_iterator, chunks.dataset)
         self._iterator: Any = None
 
     @property
@@ -106,10 +110,10 @@ class IpuEpochIterator(EpochIterator):  # type: ignore[misc]
     def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
         self.data_adapter.on_epoch_begin()
         if self._iterator is None or self.steps_per_epoch is None:
-            self._iterator = make_iterator(self._chunks.dataset)
+            self._iterator = self._start()
         size = self.schedule.steps_per_execution
         for step in range(0, self.schedule.steps, size):
-            yield step, step + size - 1, Execution(self._iterator, self._chunks.size, self.schedule, self.element_spec)
+            yield step, step + size - 1, Execution(self._iterator, self._chunk, self.schedule, self.element_spec)
         self.data_adapter.on_epoch_end()
 
     def __next__(self) -> Any:
@@ -151,6 +155,15 @@ def execute_batch(batch: Any) -> Execution:
     element = tf.nest.map_structure(tf.convert_to_tensor, tuple(part for part in batch if part is not None))
     dataset = narrow(tf.data.Dataset.from_tensors(element))
     return Execution(make_iterator(dataset), 1, Schedule(1, 1, 1), dataset.element_spec)
+
+
+def _make_dataset(adapter: Any) -> Any:
+    """Of batches as an IPU takes them."""
+    dataset = adapter.get_tf_dataset()
+    if isinstance(adapter, data_adapters.ArrayDataAdapter):
+        dataset = _fix_batch(dataset, adapter.batch_size)
+    check_shapes(dataset)
+    return narrow(dataset)
 
 
 def _fix_batch(dataset: Any, batch_size: int) -> Any:

@@ -20,6 +20,7 @@ from transformers.optimization import GreedyLR
 from transformers.trainer_utils import TrainOutput, has_length
 
 import poptorch
+from optimum.graphcore.metrics_callback import IPUMetricsCallback
 from optimum.graphcore.training.item_counts import add_item_counts
 from optimum.graphcore.training.loaders import NO_SAMPLE, EpochSampler, prepare_inputs
 from optimum.graphcore.training.optimizers import choose_optimizer, convert_optimizer, group_parameters
@@ -257,4 +258,7 @@ class TrainingMixin:
         plan = read_plan(self.training_model) if "train_runtime" in logs else None
         if plan is not None:
             logs.update(list_metrics(plan, "train"))
+        for callback in self.callback_handler.callbacks if "loss" in logs else ():
+            if isinstance(callback, IPUMetricsCallback):
+                logs.update(callback.list_scalars(self.training_model))
         super().log(logs, start_time)  # type: ignore[misc]

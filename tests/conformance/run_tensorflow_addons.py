@@ -33,8 +33,11 @@ def main() -> int:
         return 2
     found = sorted(path for folder in FOLDERS for path in (root / folder).glob("*_test.py"))
     with tempfile.TemporaryDirectory(prefix="addons-suite-") as place:
-        chosen = [path for path in found if not options.files or any(part in path.name for part in options.files)]
-        copies = [Path(shutil.copy(path, place)) for path in chosen]
+        copies = {}
+        for name, path in runner.choose_files(found, options.files).items():
+            copies[name] = Path(place) / name
+            copies[name].parent.mkdir(exist_ok=True)
+            shutil.copy(path, copies[name])
         return runner.report_items(runner.run_files(copies, options, "addons", "tensorflow_addons_suite"))
 
 

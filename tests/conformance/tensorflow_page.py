@@ -83,6 +83,12 @@ def merge(parts: Iterable[Sequence[Item]]) -> list[Item]:
     return [item for key in sorted(found) for item in found[key]]
 
 
+def renew(kept: Sequence[Item], found: Sequence[Item]) -> list[Item]:
+    """What was kept, with single items as they were found again."""
+    again = {(item.suite, item.name): item for item in found}
+    return [again.pop((item.suite, item.name), item) for item in kept] + list(again.values())
+
+
 class Reasons:
     """Why items fail: by a pattern of their names, or by the words of their errors."""
 

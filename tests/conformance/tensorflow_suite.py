@@ -17,10 +17,12 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 ROOT = Path(os.environ["OPENIPU_TENSORFLOW_CHECKOUT"]) / "tensorflow"
 ORIGINAL, OURS = "tensorflow.python.ipu", "openipu_tensorflow.ipu"
 HELPERS = ("test_utils", "tests")
+APART = ("utils_get_config_test",)
 
 
 class _Alias:
@@ -43,6 +45,10 @@ class _Finder:
         for helper in HELPERS:
             if name == f"{OURS}.{helper}":
                 return ModuleSpec(name, _Alias(f"{ORIGINAL}.{helper}"), is_package=True)  # type: ignore[arg-type]
+            if name.startswith(f"{ORIGINAL}.") and name.endswith(
+                "_test"
+            ):  # where a folder of the original is a package
+                return _find_file(name, ROOT / name.removeprefix("tensorflow.").replace(".", "/"))
             if name == f"{ORIGINAL}.{helper}" or name.startswith(f"{ORIGINAL}.{helper}."):
                 return _find_file(name, ROOT / name.removeprefix("tensorflow.").replace(".", "/"))
         return None
@@ -79,6 +85,25 @@ def _put_back() -> None:
     functional_ops.partitioned_call = lambda args, f, **settings: f(*args)
     array_ops.stack, array_ops.unstack = array_ops_stack.stack, array_ops_stack.unstack
     sys.modules["tensorflow.python.keras.datasets"] = importlib.import_module("keras.datasets")
+    from tensorflow.python import distribute
+    from tensorflow.python.distribute import distribute_lib
+
+    distribute.distribution_strategy_context = distribute_lib  # and so is its content
+    sys.modules["tensorflow.python.distribute.distribution_strategy_context"] = distribute_lib
+    _put_back_estimators()
+
+
+def _put_back_estimators() -> None:
+    """A package of its own until TensorFlow 2.15, by whose places some suites import what we have as `tf.estimator`."""
+    from tensorflow.python.estimator import model_fn
+
+    keys = ModuleType("tensorflow_estimator.python.estimator.mode_keys")
+    keys.ModeKeys = model_fn.ModeKeys  # type: ignore[attr-defined]
+    estimators = importlib.import_module("tensorflow.python.estimator")
+    for name, module in (("", None), (".python", None), (".python.estimator", estimators)):
+        sys.modules["tensorflow_estimator" + name] = module or ModuleType("tensorflow_estimator" + name)
+    sys.modules["tensorflow_estimator.python.estimator.model_fn"] = model_fn
+    sys.modules["tensorflow_estimator.python.estimator.mode_keys"] = keys
 
 
 def _name_by_graph() -> None:
@@ -111,6 +136,12 @@ def _put_in() -> None:
     sys.modules.setdefault("popef", ModuleType("popef"))  # a reader of files that are not written here
     gen_ipu_ops.ipu_event_trace = lambda: constant_op.constant([], dtypes.string)
     pipelining_ops._to_flat_list = nest.flatten
+
+
+def pytest_runtest_setup(item: Any) -> None:
+    """The original's build starts each item of these files in a process of its own."""
+    if item.path.stem in APART:
+        importlib.import_module(f"{OURS}.config").reset_ipu_configuration()
 
 
 sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]

@@ -59,3 +59,13 @@ def test_eager_steps_and_overridden_ones_are_refused():
         model.compile("sgd", "mse", run_eagerly=True)
         with pytest.raises(RuntimeError, match="cannot run eagerly when using `IPUStrategy`"):
             model.evaluate(tf.zeros((4, 8)), tf.zeros((4, 3)), batch_size=2)
+
+
+@pytest.mark.parametrize(("reduction", "expected"), [("SUM", 6.0), ("MEAN", 1.5)])
+def test_the_replica_context_of_a_function_reduces_over_replicas(reduction, expected):
+    @tf.function
+    def step():
+        index = tf.cast(ipu.replication_ops.replication_index(), tf.float32)
+        return tf.distribute.get_replica_context().all_reduce(reduction, index)
+
+    assert make_strategy(4).run(step).numpy() == expected

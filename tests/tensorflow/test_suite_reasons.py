@@ -3,8 +3,8 @@ code."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -47,17 +47,11 @@ def test_a_failure_that_nobody_has_looked_at_has_no_reason(find_reason, outcome)
     [
         ("error: ModuleNotFoundError: No module named 'popef'", "files and runtimes"),
         ("failure: NotImplementedError: precompiled_user_op: an IPU's code in C++ cannot run here", "C++"),
-        ("failure: NotImplementedError: get_current_iteration_counter: rounds are not", "counting"),
+        ("failure: NotImplementedError: export_inputs_to_file: a file", "runtimes"),
     ],
 )
 def test_a_known_gap_has_its_own_reason(find_reason, outcome, reason):
     assert reason in find_reason(outcome)
-
-
-def test_a_file_that_cannot_be_imported_says_which_module_is_missing(load):
-    text = "ImportError while importing test module\nE   ModuleNotFoundError: No module named 'popef'"
-    problem = ElementTree.fromstring(f'<error message="collection failure">{text}</error>')
-    assert load("run_tensorflow").read_message(problem) == "ModuleNotFoundError: No module named 'popef'"
 
 
 def test_what_an_item_uses_is_followed_through_its_own_file(load, tmp_path):
@@ -105,11 +99,67 @@ def test_a_file_that_is_counted_again_replaces_its_own_items_alone(load, tmp_pat
     assert page.write_shares(merged)[-1].startswith("all: 1 of 3 (33.3 %)")
 
 
-def test_every_test_of_a_file_that_could_not_run_counts(load, tmp_path):
-    report = tmp_path / "report.xml"
-    report.write_text(
-        '<testsuites><testsuite><testcase classname="" name="some_test"><error message="collection failure">'
-        "E   ModuleNotFoundError: No module named 'popef'</error></testcase></testsuite></testsuites>"
+@pytest.fixture
+def run_file(load, tmp_path):
+    """What the runner counts of a test file with this text."""
+
+    def run(text, limit=60, expression=""):
+        file = tmp_path / "some_test.py"
+        file.write_text(text)
+        options = argparse.Namespace(model=False, expression=expression, verbose=False, limit=limit)
+        items = load("run_tensorflow").run_file(file, options, "2.6", "no:logging", "tests/some_test.py")
+        return {item.name.removeprefix("tests/some_test.py::"): item.outcome for item in items}
+
+    return run
+
+
+def test_a_file_that_does_not_end_in_time_counts_what_it_came_to(run_file):
+    text = (
+        "import time, unittest\n"
+        "class A(unittest.TestCase):\n"
+        "    def test1(self):\n        pass\n"
+        "    def test2(self):\n        self.assertEqual(1, 2)\n"
+        "    def test3(self):\n        self.skipTest('not here')\n"
+        "    def test4(self):\n        time.sleep(600)\n"
+        "    def test5(self):\n        pass\n"
     )
-    found = load("run_tensorflow").read_report(report)
-    assert found == {"": "error: ModuleNotFoundError: No module named 'popef'"}
+    assert run_file(text, limit=10) == {
+        "A::test1": "passed",
+        "A::test2": "failure: AssertionError: 1 != 2",
+        "A::test3": "skipped: Skipped: not here",
+        "A::test4": "failed: more than 10 s",
+        "A::test5": "failed: more than 10 s",
+    }
+
+
+def test_a_process_that_dies_fails_the_items_that_it_did_not_reach(run_file):
+    text = (
+        "import os, unittest\n"
+        "class A(unittest.TestCase):\n"
+        "    def test1(self):\n        pass\n"
+        "    def test2(self):\n        os._exit(3)\n"
+    )
+    assert run_file(text) == {"A::test1": "passed", "A::test2": "failed: the process died"}
+    assert run_file(text, expression="test1") == {"A::test1": "passed"}
+
+
+def test_every_test_of_a_file_that_could_not_be_imported_counts_with_the_module_that_is_missing(run_file):
+    text = "import popef\nclass A:\n    def test1(self):\n        pass\n    def test2(self):\n        pass\n"
+    outcome = "error: ModuleNotFoundError: No module named 'popef'"
+    assert run_file(text) == {"A::test1": outcome, "A::test2": outcome}
+
+
+def test_two_files_of_one_name_are_kept_apart(load):
+    choose = load("run_tensorflow").choose_files
+    paths = [Path(name) for name in ("a/horovod/one_test.py", "a/distributed/one_test.py", "a/tests/two_test.py")]
+    assert choose(paths, []) == dict(
+        zip(["horovod/one_test.py", "distributed/one_test.py", "two_test.py"], paths, strict=True)
+    )
+    assert list(choose(paths, ["distributed"])) == ["distributed/one_test.py"]
+
+
+def test_items_that_run_again_alone_replace_themselves_alone(load):
+    page = load("tensorflow_page")
+    kept = [page.Item("2.6", f"one_test.py::A::test{number}", "failure: x", page.PUBLIC) for number in (1, 2)]
+    again = page.Item("2.6", "one_test.py::A::test2", "passed", page.PUBLIC)
+    assert page.renew(kept, [again]) == [kept[0], again]

@@ -182,7 +182,7 @@ def run_pipeline(schedule, ipus=2, **options):
             stages,
             gradient_accumulation_count=12 // options.get("repeat_count", 1) // (ipus // 2),
             infeed_queue=queue,
-            outfeed_queue=out,
+            outfeed_queue=options.pop("outfeed_queue", out),
             optimizer_function=optimize,
             pipeline_schedule=ipu.pipelining_ops.PipelineSchedule[schedule],
             reduction_method="mean",
@@ -214,6 +214,20 @@ def test_stages_of_a_pipeline_are_on_their_ipus_in_the_plan(steps):
     assert {op.ipu for op in plan.ops} == {0, 1}
 
 
+def test_a_stage_on_all_ipus_is_on_none_of_them_and_computes_the_same(steps):
+    found, _ = run_pipeline("Grouped", device_mapping=[-1, 1])
+    assert_equal(found, train_on_host(24, 1))
+    assert steps[0].plan.ipus == 2
+
+
+def test_ops_of_all_shards_leave_the_shard_around_them():
+    with ipu.scopes.ipu_shard(1), ipu.scopes.ipu_shard(-1):
+        op = tf.sin(v1.placeholder(tf.float32, [2])).op
+    assert ipu.sharding.get_sharding(op) == [-1]
+    with pytest.raises(ValueError, match="or -1 for all"), ipu.scopes.ipu_shard(-2):
+        pass
+
+
 def test_a_replicated_pipeline_shares_its_gradients():
     found, losses = run_pipeline("Grouped", ipus=4)
     assert numpy.shape(losses) == (1, 6, 2)
@@ -233,6 +247,7 @@ def test_accumulated_outfeeds_come_once_for_each_update():
         ({"continuous_weight_updates": True}, NotImplementedError, "Continuous weight updates"),
         ({"recomputation_mode": "fast"}, TypeError, "RecomputationMode"),
         ({"weight_update_poplar_options": {}}, TypeError, "PipelineStageOptions"),
+        ({"outfeed_queue": None, "outfeed_mask": [False]}, ValueError, "no outfeed_queue has been provided"),
         ({"outfeed_loss": True, "outfeed_mask": [True]}, ValueError, "Only one of `outfeed_loss` and `outfeed_mask`"),
     ],
 )

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow as tf
 from openipu.translate.tensorflow.steps import GRADIENT_MARK
+
+_applying: ContextVar[bool] = ContextVar("applying", default=False)
+
+
+def is_applying_marked() -> bool:
+    """Does an optimizer apply gradients that are marked? A program reduces those over its replicas itself."""
+    return _applying.get()
 
 
 def mark_gradients(gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
@@ -46,7 +54,11 @@ def marking_optimizers() -> Iterator[None]:
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         targets = self._trainable_variables if trainable_variables is None else trainable_variables
-        return original(self, mark_gradients(list(grads), list(targets)), trainable_variables)
+        token = _applying.set(True)
+        try:
+            return original(self, mark_gradients(list(grads), list(targets)), trainable_variables)
+        finally:
+            _applying.reset(token)
 
     BaseOptimizer.apply = apply
     try:

@@ -56,6 +56,6 @@ def _read(attributes: Any, name: str) -> int | None:
     value = attributes[name]
     kind = value.WhichOneof("value")
     if kind == "list":
-        return int(value.list.i[0]) if len(value.list.i) else None
+        return int(value.list.i[0]) if len(value.list.i) and value.list.i[0] >= 0 else None
     number = int(value.i) if kind == "i" else int(value.s or b"-1")
     return number if number >= 0 else None

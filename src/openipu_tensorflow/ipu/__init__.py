@@ -57,6 +57,7 @@ from openipu_tensorflow.ipu.optimizers import (
     map_gradient_optimizer,
     sharded_optimizer,
 )
+from openipu_tensorflow.keras import layers
 from openipu_tensorflow.tf1 import restore_layers, take_types_of_inputs
 
 outlined_function = functional_ops.outlined_function
@@ -98,6 +99,7 @@ __all__ = [
     "ipu_session_run_hooks",
     "ipu_strategy",
     "keras",
+    "layers",
     "loops",
     "map_gradient_optimizer",
     "math_ops",

@@ -9,7 +9,7 @@ from openipu_tensorflow.ipu.clusters.cluster import Cluster
 from openipu_tensorflow.ipu.clusters.providers import register_provider
 from openipu_tensorflow.ipu.clusters.results import check_arity, split_results
 from openipu_tensorflow.ipu.clusters.tracing import make_marker, make_placeholders, open_level, trace_computation
-from openipu_tensorflow.ipu.configuration.devices import is_ipu_device
+from openipu_tensorflow.ipu.configuration.devices import is_ipu_device, strip_job
 
 
 def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
@@ -46,7 +46,7 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
     marker = make_marker("ipu_compile/done", results)
     name = getattr(computation, "__name__", "program").strip("<>_") or "program"
     cluster = Cluster(graph, level, results, device or trace.device, name)
-    register_provider(graph, cluster, marker)
+    register_provider(graph, cluster, marker, (level.start, level.end))
     if not results:
         return marker
     made = [array_ops.identity(tensor) for tensor in results]
@@ -90,18 +90,13 @@ def _current_device(graph: Any) -> str:
 def _check_placement(made: Sequence[Any]) -> str:
     """The IPU device of the ops; an error where there are ops, and none of them is on one."""
     places = [op.device for op in made if op.type != "NoOp"]
-    found = next((place for place in places if is_ipu_device(_strip(place))), "")
+    found = next((place for place in places if is_ipu_device(strip_job(place))), "")
     if places and not found:
         raise Exception(
             f"A computation has been compiled, but it was not placed on an IPU device: its ops are on "
             f"{sorted(set(places))}. Call ipu.ipu_compiler.compile inside `with ipu.scopes.ipu_scope('/device:IPU:0')`."
         )
-    return _strip(found)
-
-
-def _strip(place: str) -> str:
-    """Without the job, replica and task."""
-    return place[place.find("/device:") :] if "/device:" in place else place
+    return strip_job(found)
 
 
 def _walk(returned: Any) -> Iterator[Any]:

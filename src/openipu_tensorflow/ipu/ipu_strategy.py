@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tensorflow.python.distribute import one_device_strategy
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
 
@@ -35,6 +36,8 @@ class IPUStrategyV1(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
         enable_keras_extensions: bool = True,
     ) -> None:
         super().__init__(cpu_device)
+        self._extended = IPUExtended(self, cpu_device)
+        self._extended._retrace_functions_for_each_device = False
         self._ipu_device = ipu_device
         self._cpu_device = cpu_device
         self._enable_dataset_iterators = bool(enable_dataset_iterators)
@@ -85,6 +88,20 @@ class IPUStrategyV1(tf.distribute.OneDeviceStrategy):  # type: ignore[misc]
         from openipu_tensorflow.ipu.configuration.devices import read_ordinal
 
         return read_ordinal(self._ipu_device)
+
+
+class IPUExtended(one_device_strategy.OneDeviceExtended):  # type: ignore[misc]
+    """How values are reduced over replicas where a function asks for it by its replica context."""
+
+    def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any) -> Any:
+        from openipu_tensorflow.engine.marks import is_applying_marked
+        from openipu_tensorflow.functions.feeding import current_function
+        from openipu_tensorflow.ipu.ops import cross_replica_ops
+
+        if current_function() is None or is_applying_marked():
+            return value
+        mean = getattr(reduce_op, "value", reduce_op) == "MEAN"
+        return cross_replica_ops.cross_replica_mean(value) if mean else cross_replica_ops.cross_replica_sum(value)
 
 
 IPUStrategy = IPUStrategyV1

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from openipu_tensorflow.functions.feeding import DeviceLoop, may_restart
+from openipu_tensorflow.ipu.clusters.counting import ROUNDS
 from openipu_tensorflow.ipu.clusters.results import check_arity, split_results
 from openipu_tensorflow.ipu.clusters.tracing import (
     Level,
@@ -32,7 +33,7 @@ def repeat(
     carried = _convert(inputs)
     count = _read_count(n)
     _check_body(body, carried, infeed_queue)
-    level = _trace_body(trace, body, carried, infeed_queue)
+    level = _trace_body(trace, body, carried, infeed_queue, count)
     return _finish(trace, LoopItem(level, carried, [], None, count=count))
 
 
@@ -98,8 +99,11 @@ def _check_body(body: Callable[..., Any], carried: Sequence[Any], infeed: Any) -
     check_arity(body, len(carried) + positional, named, "loop body")
 
 
-def _trace_body(trace: Trace, body: Callable[..., Any], carried: Sequence[Any], infeed: Any) -> Level:
+def _trace_body(
+    trace: Trace, body: Callable[..., Any], carried: Sequence[Any], infeed: Any, rounds: Any = None
+) -> Level:
     with open_level(trace) as level:
+        level.marks[ROUNDS] = rounds
         level.arguments = make_placeholders(carried, "loop_body/carried")
         positional: tuple[Any, ...] = ()
         named: dict[str, Any] = {}

@@ -32,10 +32,12 @@ def ipu_scope(device: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
-    """Ops inside, and those of their gradients, are on one IPU of the device, or on several."""
+    """Ops inside, and those of their gradients, are on one IPU of the device, or on several; -1: on all of them."""
     numbers = [index] if isinstance(index, int) else list(index)
-    if not numbers or any(isinstance(entry, bool) or not isinstance(entry, int) or entry < 0 for entry in numbers):
-        raise ValueError(f"A shard is the number of an IPU of the device, from 0, or several of them, not {index!r}.")
+    if not numbers or any(isinstance(entry, bool) or not isinstance(entry, int) or entry < -1 for entry in numbers):
+        raise ValueError(
+            f"A shard is the number of an IPU of the device, from 0, or several of them, or -1 for all, not {index!r}."
+        )
     from tensorflow.core.framework import attr_value_pb2
 
     value = attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(i=numbers))

@@ -22,6 +22,16 @@ from openipu_tensorflow.keras.stages.assignments import (
 )
 from openipu_tensorflow.keras.stages.pipeline_stage import PipelineStage
 
+
+def __getattr__(name: str) -> object:
+    """Layers are loaded when they are asked for: they need what imports this."""
+    if name != "layers":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module("openipu_tensorflow.keras.layers")
+
+
 extend_keras()
 for _package in (_keras, _tf_keras):  # scripts say keras.ipu without importing it
     _package.ipu = _sys.modules[__name__]

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from openipu.graph import RunOptions, Tier
-from openipu.numerics import Overflow
 from openipu.run.engines import compile_choice
 from openipu.run.native import NativeBuild
 from openipu.run.native.process import Priority, lower_priority
@@ -32,12 +31,11 @@ PATIENCE_SECONDS = 900  # a guard against hangs on a busy machine, nothing else
 
 PROGRAM = """
 import os, sys, time
-from openipu.numerics import Overflow
 from openipu.run.native import NativeBuild
 from openipu.run.native.rounding_kernel import write_job
 
 # Whether it is in the background makes no difference to how it ends, but to how soon it has begun.
-build = NativeBuild(write_job(Overflow.NAN), background=False)
+build = NativeBuild(write_job(), background=False)
 if os.fork() == 0:  # as a data loader does: it inherits every pipe
     time.sleep(600)
     os._exit(0)
@@ -55,7 +53,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def build(cache):
-    made = NativeBuild(write_job(Overflow.NAN), background=True)
+    made = NativeBuild(write_job(), background=True)
     yield made
     made.stop()
 
@@ -143,7 +141,7 @@ def test_a_compiler_in_the_background_runs_far_below_the_program_and_in_its_sess
 
 
 def test_a_compiler_that_is_waited_for_keeps_the_priority_of_the_program(cache):
-    build = NativeBuild(write_job(Overflow.NAN), background=False)
+    build = NativeBuild(write_job(), background=False)
     assert os.sched_getscheduler(build.process.pid) == os.sched_getscheduler(0)
     assert os.getpriority(os.PRIO_PROCESS, build.process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpgid(build.process.pid) == build.process.pid
@@ -153,7 +151,7 @@ def test_a_compiler_that_is_waited_for_keeps_the_priority_of_the_program(cache):
 @needs_compiler
 @pytest.mark.slow
 def test_a_compiler_ends_with_what_it_has_started(cache):
-    build = NativeBuild(write_job(Overflow.NAN), background=False)
+    build = NativeBuild(write_job(), background=False)
     group = build.process.pid
     wait_for_compiler(group)
     assert list_scratch(cache)
@@ -251,7 +249,7 @@ def test_without_priorities_the_program_runs_with_one_thread_fewer_until_nothing
 
 def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
     made = []
-    thread = threading.Thread(target=lambda: made.append(NativeBuild(write_job(Overflow.NAN), background=True)))
+    thread = threading.Thread(target=lambda: made.append(NativeBuild(write_job(), background=True)))
     thread.start()
     thread.join()
     (build,) = made
@@ -261,7 +259,7 @@ def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
 
 
 def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
-    build = NativeBuild(write_job(Overflow.NAN), background=True)
+    build = NativeBuild(write_job(), background=True)
     child = os.fork()
     if child == 0:
         build.stop()  # as at the end of a process, or when the program is forgotten

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 SOURCES = Path(openipu.__file__).parent
 # What the compiling process imports beside the folders that are digested: none of it decides what a graph computes.
-_BESIDE = {"environment", "errors", "files", "heartbeat", "store", "trace"}
+_BESIDE = {"activity", "environment", "errors", "files", "heartbeat", "store", "trace"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,19 @@ from openipu.capture import capture_program
 from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.half.rounded_draws import fuse_draws, has_kernel, install_kernel, round_by_chance
+from openipu.run.half.rounded_draws import (
+    Rows,
+    fuse_draws,
+    has_kernel,
+    install_kernel,
+    round_by_chance,
+    round_in_place,
+    round_rows_into,
+    round_wide,
+)
 from openipu.run.half.rounding import round_half
 from openipu.run.native import NativeBuild, NotCompiledError, prepare_rounding, rounding_kernel, take_over_rounding
-from openipu.run.native.rounding_kernel import write_job
+from openipu.run.native.rounding_kernel import load_rounding, write_job
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
@@ -28,29 +37,25 @@ STRANGE = torch.tensor(
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    """Native code for each overflow, compiled into a cache of its own."""
+def kernel(tmp_path_factory):
+    """Native code, compiled into a cache of its own."""
     if shutil.which("g++") is None:
         pytest.skip("needs a C++ compiler")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENIPU_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
-        built = {}
-        for overflow in (Overflow.INFINITY, Overflow.SATURATE):
-            built[overflow] = NativeBuild(write_job(overflow), background=False).finish()
+        program = NativeBuild(write_job(), background=False).finish()
         # Another process would find it in the cache.
-        prepare_rounding(Overflow.SATURATE, build=False)
-        assert has_kernel(Overflow.SATURATE)
-        install_kernel(Overflow.SATURATE, None)
-        yield {overflow: program.functions[0].run for overflow, program in built.items()}
+        prepare_rounding(build=False)
+        assert has_kernel()
+        install_kernel(None)
+        yield load_rounding(program)
 
 
 @pytest.fixture
-def installed(kernels):
-    for overflow, kernel in kernels.items():
-        install_kernel(overflow, kernel)
+def installed(kernel):
+    install_kernel(kernel)
     yield
-    for overflow in kernels:
-        install_kernel(overflow, None)
+    install_kernel(None)
 
 
 def draw_values(shape, seed):
@@ -78,7 +83,7 @@ def test_native_code_gives_the_bits_of_the_operators(installed, shape, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("overflow", [Overflow.INFINITY, Overflow.SATURATE])
+@pytest.mark.parametrize("overflow", list(Overflow))
 def test_native_code_knows_what_is_too_large_infinite_or_no_number(installed, overflow):
     found = round_by_chance(STRANGE, SEED, 3, STRANGE.shape, overflow.value)
     expected = round_by_operators(STRANGE, SEED, STRANGE.shape, overflow)
@@ -96,7 +101,32 @@ def test_values_that_do_not_lie_side_by_side_are_rounded_where_they_are(installe
 
 
 @pytest.mark.slow
-def test_a_program_computes_the_same_with_native_code(kernels):
+@pytest.mark.parametrize("seed", [SEED, SEEDS], ids=["one seed", "three seeds"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_native_code_rounds_in_place_to_the_same_numbers(installed, shape, seed):
+    values = draw_values(shape, seed)
+    expected = round_by_operators(values, seed, shape, Overflow.INFINITY).float()
+    before = values.clone()
+    apart = round_wide(values, seed, 3, shape, "infinity")
+    assert torch.equal(values, before)
+    found = round_in_place(values, seed, 3, shape, "infinity")
+    assert found.data_ptr() == values.data_ptr()
+    for result in (apart, found):
+        assert torch.equal(result.view(torch.int32), expected.view(torch.int32))
+
+
+@pytest.mark.slow
+def test_native_code_rounds_rows_by_their_places(installed):
+    values = draw_values((50, 9), SEED)
+    whole, places = round_by_operators(values, SEED, (50, 9), Overflow.INFINITY), torch.tensor([49, 7, 7, 0])
+    for rows, chosen in ((Rows(11, 20, 9), slice(11, 31)), (Rows(0, 4, 9, places), places)):
+        found = torch.empty((rows.count, 9), dtype=torch.half)
+        round_rows_into(found, values[chosen].contiguous(), SEED, 3, rows, "infinity")
+        compare(found, whole[chosen])
+
+
+@pytest.mark.slow
+def test_a_program_computes_the_same_with_native_code(kernel):
     model, rows = nn.Linear(40, 24).half(), torch.rand(8, 40).half()
 
     def run():
@@ -107,12 +137,11 @@ def test_a_program_computes_the_same_with_native_code(kernels):
 
     before = run()
     calls = []
-    kernel = kernels[Overflow.INFINITY]
-    install_kernel(Overflow.INFINITY, lambda operands: calls.append(operands) or kernel(operands))
+    install_kernel(lambda *operands: calls.append(operands) or kernel(*operands))
     try:
         assert torch.equal(run(), before)
     finally:
-        install_kernel(Overflow.INFINITY, None)
+        install_kernel(None)
     assert calls
 
 
@@ -139,49 +168,50 @@ class Build:
     made: ClassVar[list[Build]] = []
 
     def __init__(self, job, *, background):
-        assert background
+        assert not background, "at a low priority it would take half a minute"
         self.done, self.result = False, None
         Build.made.append(self)
 
     def finish(self):
         if self.result is None:
             raise NotCompiledError("there is no compiler")
-        return SimpleNamespace(functions=(SimpleNamespace(run=self.result),))
+        return self.result
 
 
 @pytest.fixture
 def builds(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(rounding_kernel, "_builds", {})
+    monkeypatch.setattr(rounding_kernel, "_builds", [])
     monkeypatch.setattr(rounding_kernel, "NativeBuild", Build)
     Build.made.clear()
     yield Build.made
-    install_kernel(Overflow.NAN, None)
+    install_kernel(None)
 
 
 def test_nothing_is_compiled_that_was_not_asked_for(builds):
-    prepare_rounding(Overflow.NAN, build=False)
-    assert not has_kernel(Overflow.NAN)
+    prepare_rounding(build=False)
+    assert not has_kernel()
     assert not builds
 
 
-def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds):
+def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds, monkeypatch):
     for _ in range(2):
-        prepare_rounding(Overflow.NAN, build=True)
+        prepare_rounding(build=True)
     (build,) = builds
-    take_over_rounding(Overflow.NAN)
-    assert not has_kernel(Overflow.NAN), "it is not done yet"
-    build.done, build.result = True, lambda operands: operands
-    take_over_rounding(Overflow.NAN)
-    assert has_kernel(Overflow.NAN)
+    take_over_rounding()
+    assert not has_kernel(), "it is not done yet"
+    build.done, build.result = True, SimpleNamespace(library="library")
+    monkeypatch.setattr(rounding_kernel, "load_rounding", lambda native: native.library)
+    take_over_rounding()
+    assert has_kernel()
 
 
 def test_without_a_compiler_it_is_tried_once(builds):
-    prepare_rounding(Overflow.NAN, build=True)
+    prepare_rounding(build=True)
     builds[0].done = True
-    take_over_rounding(Overflow.NAN)
-    prepare_rounding(Overflow.NAN, build=True)
-    assert not has_kernel(Overflow.NAN)
+    take_over_rounding()
+    prepare_rounding(build=True)
+    assert not has_kernel()
     assert len(builds) == 1
 
 
@@ -190,6 +220,6 @@ def test_a_library_that_cannot_be_loaded_stops_no_program(builds, monkeypatch):
         raise RuntimeError("cannot be mapped")
 
     monkeypatch.setattr(rounding_kernel, "find_native", fail)
-    prepare_rounding(Overflow.NAN, build=True)
-    assert not has_kernel(Overflow.NAN)
+    prepare_rounding(build=True)
+    assert not has_kernel()
     assert not builds

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
+from openipu.run.half.keep_wide import add_products_in_place, keep_rounded_wide
 from openipu.run.half.rounded_draws import fuse_draws
 from openipu.run.half.rounding import apply_number_options, expand_rounding
 from openipu.run.half.wide_weights import read_wide_weights
@@ -152,8 +153,10 @@ INSTANT: tuple[Pass, ...] = (
         lambda setting: _hurries(setting) and not setting.options.training,
     ),
     Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _hurries),
-    Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
     Pass("draw and round in one call", lambda draft, setting: fuse_draws(draft.graph), _hurries),
+    Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
+    Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
+    Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
     # Behind all that read schemas, or whose functions may keep what they are given.
     Pass("write over what is not read again", lambda draft, setting: reuse_memory(draft), _hurries),
 )

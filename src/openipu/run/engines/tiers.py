@@ -24,7 +24,6 @@ from openipu.run.engines.engine import CompiledEngine, Engine, InstantEngine, dr
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.micro import draft_micro, weigh_micro_batch
 from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
-from openipu.run.half.rounding import choose_overflow
 from openipu.run.memory.host_memory import release_pages
 from openipu.run.memory.lanes import Lanes
 from openipu.run.native import (
@@ -134,11 +133,10 @@ class Tiers:
 
     def _follow_rounding(self) -> None:
         """Have the function for stochastic rounding compiled once it pays, and use it."""
-        overflow = choose_overflow(self._options)
         if self.tier is Tier.INSTANT and self._spent_seconds > self._rounding_patience:
             self._rounding_patience = NEVER
-            prepare_rounding(overflow, build=True)
-        take_over_rounding(overflow)
+            prepare_rounding(build=True)
+        take_over_rounding()
 
     def _look_for_convolutions(self) -> None:
         """Whether native code for these is worth more than one program: oneDNN's packed weights are outside of it."""
@@ -293,7 +291,7 @@ class Tiers:
             plan = plan_update(self._program)
         fold = self._choose_fold()
         if self._options.stochastic_rounding:
-            prepare_rounding(choose_overflow(self._options), build=False)
+            prepare_rounding(build=False)
         tier = Tier.COMPILED if kernels else Tier.INSTANT
         make_draft = partial(self._draft, fold, kernels or {})
         return InstantEngine(self._program, self._lanes, self._options, plan, make_draft, fold, tier)

@@ -7,30 +7,38 @@ Both give the same bits. `native/rounding_kernel.py` compiles it, once for all p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import fx
 
 from openipu.numerics import Overflow
-from openipu.run.half.rounding import round_half, round_values
-from openipu.run.passes.seeded_random import draw_bits, list_keys, random_bits, spread_keys
+from openipu.run.half.rounding import round_half
+from openipu.run.passes.seeded_random import draw_bits, random_bits
 
-Kernel = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
+# values, results, seeds, number of seeds, draw, first row, or else the places of rows, rows, columns, what becomes of
+# too large numbers, whether results are float32, threads
+Kernel = Callable[[int, int, int, int, int, int, int | None, int, int, int, int, int], None]
 
-_kernels: dict[str, Kernel] = {}  # by what becomes of numbers that are too large
+OVERFLOWS = {Overflow.INFINITY.value: 0, Overflow.SATURATE.value: 1, Overflow.NAN.value: 2}  # as the kernel counts them
+
+_installed: list[Kernel] = []  # one, or none
 _round_half = round_half._op
 
 
-class RoundingKernel(torch.nn.Module):
-    """What native code computes: float32 rows and a key for each of them, to half rows."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a draw: all that go before the last dimension are one."""
 
-    def __init__(self, overflow: Overflow) -> None:
-        super().__init__()
-        self._overflow = overflow
+    first: int
+    count: int
+    columns: int
+    places: torch.Tensor | None = None  # int64: which rows, where they do not follow one another
 
-    def forward(self, rows: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        return round_values(self._overflow, rows, spread_keys(keys, rows.shape[1]))
+    def list_places(self) -> torch.Tensor:
+        return torch.arange(self.first, self.first + self.count) if self.places is None else self.places
 
 
 def fuse_draws(graph: fx.Graph) -> None:
@@ -53,23 +61,79 @@ def round_by_chance(
     values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
 ) -> torch.Tensor:
     """Float32 numbers rounded to half, up or down by the bits of this draw."""
-    kernel = _kernels.get(overflow)
-    if kernel is None or not values.numel():
+    if not _installed or not values.numel():
         found: torch.Tensor = _round_half(values, draw_bits(seed, draw, shape), overflow)
         return found
-    keys, steps = list_keys(seed, draw, shape)
-    rows = values.reshape(-1, steps.size).contiguous()
-    return kernel([rows, torch.from_numpy(keys)])[0].view(values.shape)
+    held = values.contiguous()
+    results = torch.empty(held.shape, dtype=torch.float16)
+    _run_kernel(held, results, seed, draw, _count_rows(shape), overflow)
+    return results
 
 
-def has_kernel(overflow: Overflow) -> bool:
-    """Whether native code for this rounding is installed."""
-    return overflow.value in _kernels
-
-
-def install_kernel(overflow: Overflow, kernel: Kernel | None) -> None:
-    """Use native code from here on, or no longer."""
-    if kernel is None:
-        _kernels.pop(overflow.value, None)
+def round_rows_into(
+    results: torch.Tensor, values: torch.Tensor, seed: torch.Tensor, draw: int, rows: Rows, overflow: str
+) -> None:
+    """Some rows of a draw, into half memory. Values and results lie in order, whatever their shapes."""
+    if _installed and values.numel():
+        _run_kernel(values, results, seed, draw, rows, overflow)
     else:
-        _kernels[overflow.value] = kernel
+        bits = draw_bits(seed, draw, (rows.count, rows.columns), rows.list_places())
+        results.copy_(_round_half(values, bits.view(values.shape), overflow))
+
+
+def round_in_place(
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+) -> torch.Tensor:
+    """The same numbers as `round_by_chance`, but in float32, and in the memory of the values if they lie in order."""
+    held = values.contiguous()
+    return _round_wide(held, held, seed, draw, shape, overflow)
+
+
+def round_wide(
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+) -> torch.Tensor:
+    """The same in memory of its own."""
+    held = values.contiguous()
+    return _round_wide(held, torch.empty_like(held), seed, draw, shape, overflow)
+
+
+def _round_wide(
+    values: torch.Tensor, results: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+) -> torch.Tensor:
+    if not _installed or not values.numel():
+        return round_by_chance(values, seed, draw, shape, overflow).float()
+    _run_kernel(values, results, seed, draw, _count_rows(shape), overflow)
+    return results
+
+
+def _count_rows(shape: Sequence[int]) -> Rows:
+    return Rows(0, math.prod(shape[:-1]), shape[-1] if shape else 1)
+
+
+def _run_kernel(
+    values: torch.Tensor, results: torch.Tensor, seed: torch.Tensor, draw: int, rows: Rows, overflow: str
+) -> None:
+    _installed[0](
+        values.data_ptr(),
+        results.data_ptr(),
+        seed.data_ptr(),
+        seed.numel(),
+        draw,
+        rows.first,
+        None if rows.places is None else rows.places.data_ptr(),
+        rows.count,
+        rows.columns,
+        OVERFLOWS[overflow],
+        results.dtype is torch.float32,
+        torch.get_num_threads(),
+    )
+
+
+def has_kernel() -> bool:
+    """Whether native code is installed."""
+    return bool(_installed)
+
+
+def install_kernel(kernel: Kernel | None) -> None:
+    """Use native code from here on, or no longer."""
+    _installed[:] = [] if kernel is None else [kernel]

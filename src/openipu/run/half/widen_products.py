@@ -23,7 +23,7 @@ from openipu.run.half.operators import WIDENED
 aten = torch.ops.aten
 
 # Views that can be taken of a converted tensor as well as of the tensor itself.
-_REPEATED_VIEWS = frozenset(
+REPEATED_VIEWS = frozenset(
     {
         aten._unsafe_view.default,
         aten.expand.default,
@@ -64,13 +64,13 @@ def widen_operators(draft: Draft, targets: Collection[Any]) -> None:
 def remove_exact_conversions(draft: Draft) -> None:
     """Take out conversions of a half-precision value to float32 and back, which give the value itself."""
     for node in list(draft.graph.nodes):
-        if not _converts_to(node, torch.float16):
+        if not converts_to(node, torch.float16):
             continue
-        base, views = _find_base(node.args[0])
-        source = base.args[0] if _converts_to(base, torch.float32) else None
+        base, views = find_base(node.args[0])
+        source = base.args[0] if converts_to(base, torch.float32) else None
         if not isinstance(source, fx.Node) or not _is_half(source):
             continue
-        node.replace_all_uses_with(_repeat_views(draft.graph, views, source, node))
+        node.replace_all_uses_with(repeat_views(draft.graph, views, source, node))
         draft.graph.erase_node(node)
 
 
@@ -84,7 +84,7 @@ class _Copies:
 
     def widen(self, source: fx.Node, reader: fx.Node) -> fx.Node:
         """The value in float32. Readers come in the order of the graph, so the first copy precedes all of them."""
-        base, views = _find_base(source)
+        base, views = find_base(source)
         if base.op == "placeholder" and base.name not in self._kept:
             base, views = source, []  # a user's tensor may lie in memory as no copy of it does
         key = base if self._lasts(base) else (base, note_of(reader).phase)
@@ -93,7 +93,7 @@ class _Copies:
                 copy = self._graph.call_function(aten._to_copy.default, (base,), {"dtype": torch.float32})
             copy.meta = {**base.meta, NOTE: note_of(reader), "val": base.meta["val"].to(torch.float32)}
             self._copies[key] = copy
-        return _repeat_views(self._graph, views, self._copies[key], reader)
+        return repeat_views(self._graph, views, self._copies[key], reader)
 
     def _lasts(self, base: fx.Node) -> bool:
         """Whether this is a weight, as it is held or rounded: it costs as much to convert as a small batch to use."""
@@ -102,10 +102,10 @@ class _Copies:
         return base.op == "placeholder" and base.name in self._kept
 
 
-def _find_base(node: Any) -> tuple[fx.Node, list[fx.Node]]:
+def find_base(node: Any) -> tuple[fx.Node, list[fx.Node]]:
     """The value that this one is a view of, element for element, and the views in between, outermost first."""
     views: list[fx.Node] = []
-    while isinstance(node, fx.Node) and node.target in _REPEATED_VIEWS:
+    while isinstance(node, fx.Node) and node.target in REPEATED_VIEWS:
         source = find_viewed(node)
         if source is None or not isinstance(source.meta.get("val"), torch.Tensor):
             break
@@ -114,7 +114,7 @@ def _find_base(node: Any) -> tuple[fx.Node, list[fx.Node]]:
     return node, views
 
 
-def _repeat_views(graph: fx.Graph, views: list[fx.Node], base: fx.Node, before: fx.Node) -> fx.Node:
+def repeat_views(graph: fx.Graph, views: list[fx.Node], base: fx.Node, before: fx.Node) -> fx.Node:
     """The same views of another value."""
     for view in reversed(views):
         with graph.inserting_before(before):
@@ -154,7 +154,7 @@ def _widen_formats(value: Any) -> Any:
     return torch.float32 if value is torch.float16 else value
 
 
-def _converts_to(node: Any, dtype: torch.dtype) -> bool:
+def converts_to(node: Any, dtype: torch.dtype) -> bool:
     return (
         isinstance(node, fx.Node)
         and node.target is aten._to_copy.default

@@ -28,9 +28,13 @@ _ARGUMENTS = (*(ctypes.c_void_p,) * 4, ctypes.c_int64, ctypes.c_int)
 
 def write_kernel_job(geometries: Sequence[Geometry]) -> NativeJob:
     """What the compiling process is told."""
-    source = write_source(geometries)
-    key = make_native_key({"kernel": _NAME, "source": source, "flags": [*_FLAGS, *_LIBRARY_FLAGS]})
-    return NativeJob(key, {"units": [{"source": source}], "fold": 1, "threads": 1, "name": _NAME})
+    return write_source_job(_NAME, write_source(geometries))
+
+
+def write_source_job(name: str, source: str) -> NativeJob:
+    """The same for any file in C++."""
+    key = make_native_key({"kernel": name, "source": source, "flags": [*_FLAGS, *_LIBRARY_FLAGS]})
+    return NativeJob(key, {"units": [{"source": source}], "fold": 1, "threads": 1, "name": name})
 
 
 def load_kernels(native: NativeProgram, geometries: Sequence[Geometry]) -> dict[Geometry, Kernel]:

@@ -1,93 +1,75 @@
 """Native code for stochastic rounding: one library for any shape and any program.
 
-In: what becomes of numbers that are too large. Out: the code is installed for the instant tier, at once if the user's
-cache has it, else when a process in the background has compiled it. Until then, and without a compiler, the rounding
-runs as single operators, with the same results.
+Out: the code is installed for the instant tier, at once if the user's cache has it, else when a process in the
+background has compiled it, in about a second. Until then, and without a compiler, the rounding runs as single
+operators, with the same results.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from typing import Any
 
-import torch
-
-from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind
-from openipu.numerics import Overflow
-from openipu.run.half.rounded_draws import RoundingKernel, has_kernel, install_kernel
-from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native, make_native_key
-from openipu.run.native.signature import Signature
+from openipu.run.half.rounded_draws import has_kernel, install_kernel
+from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native
+from openipu.run.native.convolution_kernels import write_source_job
+from openipu.run.native.rounding_source import FUNCTION, SOURCE
 
 _logger = logging.getLogger("openipu")
 _NAME = "stochastic rounding"
-_EXAMPLE_ROWS, _EXAMPLE_COLUMNS = 24, 40  # neither is special: code is for any number of both
+_POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+_ARGUMENTS = (*(_POINTER,) * 3, *(_COUNT,) * 3, _POINTER, *(_COUNT,) * 2, *(_CHOICE,) * 3)
 
-# Of this process, whichever program asked first; None where it has ended.
-_builds: dict[Overflow, NativeBuild | None] = {}
+_builds: list[NativeBuild | None] = []  # of this process, whichever program asked first; None where it has ended
 
 
-def prepare_rounding(overflow: Overflow, *, build: bool) -> None:
+def prepare_rounding(*, build: bool) -> None:
     """Install the code from the cache; else, if it may be built, start that."""
-    if has_kernel(overflow) or overflow in _builds:
+    if has_kernel() or _builds:
         return
-    job = write_job(overflow)
+    job = write_job()
     try:
         native = find_native(job.key)
         if native is not None:
-            _install(overflow, native)
+            _install(native)
         elif build:
-            _builds[overflow] = NativeBuild(job, background=True)
+            # A second of one core, once for this user, makes every step several times shorter: at no low priority.
+            _builds.append(NativeBuild(job, background=False))
             _logger.info("Code for stochastic rounding is being compiled in the background, for all programs.")
     except Exception as error:  # whatever a loader or a compiler raises, the operators give the same results
-        _give_up(overflow, error)
+        _give_up(error)
 
 
-def take_over_rounding(overflow: Overflow) -> None:
+def take_over_rounding() -> None:
     """Install what was built in the background, once it is there."""
-    build = _builds.get(overflow)
+    build = _builds[0] if _builds else None
     if build is None or not build.done:
         return
-    _builds[overflow] = None
+    _builds[:] = [None]
     try:
-        _install(overflow, build.finish())
+        _install(build.finish())
         _logger.info("Stochastic rounding has native code from here on, with the same results.")
     except Exception as error:
-        _give_up(overflow, error)
+        _give_up(error)
 
 
-def _give_up(overflow: Overflow, error: Exception) -> None:
-    _builds[overflow] = None
+def _give_up(error: Exception) -> None:
+    _builds[:] = [None]
     _logger.debug("Stochastic rounding stays without native code: %s.", error)
 
 
-def write_job(overflow: Overflow) -> NativeJob:
+def write_job() -> NativeJob:
     """What the compiling process is told."""
-    key = make_native_key({"kernel": _NAME, "overflow": overflow.value})
-    text, tensors = _describe().write()
-    options = {"cpp.vec_isa_ok": True}  # as for programs: no test of each instruction set
-    unit = {"kernel": overflow.value, "options": options, "signature": text.decode(), "constants": tensors.hex()}
-    return NativeJob(key, {"units": [unit], "fold": 1, "threads": torch.get_num_threads(), "name": _NAME})
+    return write_source_job(_NAME, SOURCE)
 
 
-def export_kernel(overflow: str) -> tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...]]:
-    """The graph for any number of rows and columns, with an example of its operands."""
-    examples = (torch.zeros(_EXAMPLE_ROWS, _EXAMPLE_COLUMNS), torch.zeros(_EXAMPLE_ROWS, dtype=torch.int32))
-    free = torch.export.Dim.DYNAMIC
-    shapes: Any = ({0: free, 1: free}, {0: free})
-    exported = torch.export.export(RoundingKernel(Overflow(overflow)), examples, dynamic_shapes=shapes)
-    module: Any = exported.module()
-    return module, examples
+def load_rounding(native: NativeProgram) -> Any:
+    """The function of the job's library, which stays in memory for as long as the process."""
+    function = ctypes.CDLL(str(native.library))[FUNCTION]
+    function.argtypes, function.restype = _ARGUMENTS, None
+    return function
 
 
-def _install(overflow: Overflow, native: NativeProgram) -> None:
-    (function,) = native.functions
-    install_kernel(overflow, function.run)
-
-
-def _describe() -> Signature:
-    rows, keys = (_EXAMPLE_ROWS, _EXAMPLE_COLUMNS), (_EXAMPLE_ROWS,)
-    placeholders = (
-        GraphInput("", InputKind.INPUT, "rows", rows, torch.float32, 0),
-        GraphInput("", InputKind.INPUT, "keys", keys, torch.int32, 1),
-    )
-    return Signature(placeholders, (), (GraphOutput(OutputKind.OUTPUT, "rows", rows, torch.float16, 0),), {}, False)
+def _install(native: NativeProgram) -> None:
+    install_kernel(load_rounding(native))

@@ -19,7 +19,6 @@ from torch import fx
 from openipu.run.native.convolution_kernels import compile_source
 from openipu.run.native.graph_text import read_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
-from openipu.run.native.rounding_kernel import export_kernel
 from openipu.run.native.scratch import keep_scratch
 from openipu.store import Part, make_key, open_store
 
@@ -46,12 +45,9 @@ def compile_unit(unit: dict[str, Any]) -> Path:
     """One graph through AOTInductor; the library lies in Inductor's cache directory."""
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if "kernel" in unit:
-            module, examples = export_kernel(unit["kernel"])
-        else:
-            module = fx.GraphModule(torch.nn.Module(), read_graph(unit["graph"]))
-            # Zeros that nobody touches take no memory.
-            examples = tuple(torch.zeros(shape, dtype=getattr(torch, name)) for shape, name in unit["placeholders"])
+        module = fx.GraphModule(torch.nn.Module(), read_graph(unit["graph"]))
+        # Zeros that nobody touches take no memory.
+        examples = tuple(torch.zeros(shape, dtype=getattr(torch, name)) for shape, name in unit["placeholders"])
         options = {**unit["options"], **_NOTHING_SHARED}
         made = torch._inductor.aot_compile(module, examples, options=options)
     if not isinstance(made, str):

@@ -15,10 +15,16 @@ import torch
 from torch import fx
 
 from openipu.graph import OutputKind
+from openipu.numerics import Overflow
 from openipu.run.drafts.aliasing import find_owner, is_pure
 from openipu.run.drafts.draft import Draft
+from openipu.run.half.rounded_draws import Rows, round_rows_into
+from openipu.run.half.rounding import round_half
+from openipu.run.passes.seeded_random import random_bits
 
 aten = torch.ops.aten
+
+_SPARSE = 4  # rows of an embedding for each that is looked up: from here on, finding those pays
 
 
 def accumulate_gradients(
@@ -75,6 +81,30 @@ def add_rows(
     return total.index_add_(0, where, rows, alpha=scale)
 
 
+def add_rounded_rows(
+    total: torch.Tensor,
+    gradient: torch.Tensor,
+    places: torch.Tensor,
+    padding: int,
+    scale: float,
+    seed: torch.Tensor | None,
+    draw: int,
+    overflow: str,
+) -> None:
+    """Add the gradient of an embedding, rounded to half, in the rows that were looked up: zeros stay what they are."""
+    used, where = torch.unique(places, return_inverse=True)
+    sums = gradient.new_zeros(len(used), total.shape[1])
+    sums.index_add_(0, where.reshape(-1), gradient.reshape(-1, total.shape[1]))
+    if padding >= 0:
+        sums[used == padding] = 0.0
+    if seed is None:
+        rounded = round_half(sums, None, overflow)
+    else:
+        rounded = torch.empty_like(sums, dtype=torch.float16)
+        round_rows_into(rounded, sums, seed, draw, Rows(0, len(used), total.shape[1], used), overflow)
+    total[used] = total[used].add_(rounded, alpha=scale)
+
+
 def _list_parts(graph: fx.Graph, node: fx.Node, kept: Collection[fx.Node]) -> list[fx.Node]:
     """What a gradient is the sum of: each part can go to the accumulator, and its memory, as soon as it is there."""
     if node in kept or node.users or node.target is not aten.add.Tensor or node.kwargs or not _is_float32(node):
@@ -93,12 +123,43 @@ def _add_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float
     with graph.inserting_after(part):
         if alone and _is_sum_of_rows(part):
             graph.call_function(add_rows, (accumulator, *part.args[:2], part.args[3], scale))
+        elif alone and _is_rounded_sum_of_rows(part):
+            _add_rounded_part(graph, accumulator, part, scale)
+            return
         elif alone and part.target is aten.mm.default and _is_float32(part):
             graph.call_function(torch.Tensor.addmm_, (accumulator, *part.args), {"alpha": scale})
         else:
             graph.call_function(torch.Tensor.add_, (accumulator, part), {"alpha": scale})
             return
     graph.erase_node(part)
+
+
+def _is_rounded_sum_of_rows(node: fx.Node) -> bool:
+    """The gradient of an embedding with far more rows than were looked up, rounded to half for the accumulator."""
+    narrows = node.target is aten._to_copy.default and dict(node.kwargs) == {"dtype": torch.float16}
+    rounds = node.target is round_half and (node.args[1] is None or _is_own_draw(node.args[1]))
+    rows = node.args[0] if narrows or rounds else None
+    if not _is_sum_of_rows(rows) or not isinstance(rows, fx.Node) or set(rows.users) != {node}:
+        return False
+    places = rows.args[1]
+    assert isinstance(places, fx.Node)
+    return bool(node.meta["val"].shape[0] > _SPARSE * places.meta["val"].numel())
+
+
+def _is_own_draw(bits: Any) -> bool:
+    return isinstance(bits, fx.Node) and bits.target is random_bits and len(bits.users) == 1
+
+
+def _add_rounded_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float) -> None:
+    rows, *rounding = part.args
+    assert isinstance(rows, fx.Node)
+    bits, overflow = rounding or (None, Overflow.INFINITY.value)
+    draw = bits.args[:2] if isinstance(bits, fx.Node) else (None, 0)
+    graph.call_function(add_rounded_rows, (accumulator, *rows.args[:2], rows.args[3], scale, *draw, overflow))
+    graph.erase_node(part)
+    graph.erase_node(rows)
+    if isinstance(bits, fx.Node):
+        graph.erase_node(bits)
 
 
 def _is_sum_of_rows(node: Any) -> bool:

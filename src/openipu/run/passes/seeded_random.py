@@ -29,9 +29,9 @@ _Numbers = np.ndarray[Any, np.dtype[np.int32]]
 _LARGEST_SMALL_DRAW = 1 << 15  # up to here NumPy's lower overhead wins over PyTorch's threads
 
 # Two rounds of shifting, adding without carry and multiplying spread every bit of a 32-bit number over the high ones.
-_ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
+ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
 # Odd numbers that keep draws, rows and columns apart.
-_DRAW_STEP, _ROW_STEP, _COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
+DRAW_STEP, ROW_STEP, COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
 
 
 def compute_bits(seed: Any, draw: int, shape: Sequence[int]) -> Any:
@@ -40,16 +40,16 @@ def compute_bits(seed: Any, draw: int, shape: Sequence[int]) -> Any:
     In tensors or proxies of them: the compiled tier gets these very operators.
     """
     rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
-    key = _finish(_mix(_add(seed, _wrap(draw * _DRAW_STEP))))
+    key = _finish(_mix(_add(seed, _wrap(draw * DRAW_STEP))))
     batched = [] if _count_dimensions(seed) == 0 else [-1]
-    keys = _finish(_mix(_add(aten.view.default(key, [*batched, 1]), _list_steps(seed, rows, _ROW_STEP))))
+    keys = _finish(_mix(_add(aten.view.default(key, [*batched, 1]), _list_steps(seed, rows, ROW_STEP))))
     keys = aten.view.default(keys, [*batched, *shape[:-1], 1])
-    bits = _mix(_add(keys, _list_steps(seed, columns, _COLUMN_STEP)))
+    bits = _mix(_add(keys, _list_steps(seed, columns, COLUMN_STEP)))
     return bits if shape else aten.squeeze.dim(bits, -1)
 
 
 def _mix(value: Any) -> Any:
-    for shift, mask, factor in _ROUNDS:
+    for shift, mask, factor in ROUNDS:
         high = aten.bitwise_and.Scalar(aten.bitwise_right_shift.Tensor_Scalar(value, shift), mask)
         value = aten.mul.Tensor(aten.bitwise_xor.Tensor(value, high), factor)
     return value
@@ -83,34 +83,34 @@ def _count_dimensions(seed: Any) -> int:
     return int(value.dim())
 
 
-def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
-    """What `compute_bits` gives, with as little overhead and memory traffic as may be."""
+def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None = None) -> torch.Tensor:
+    """What `compute_bits` gives, with as little overhead and memory traffic as may be; or the rows at some places."""
     batched = [] if seed.dim() == 0 else [seed.shape[0]]
-    keys, steps = list_keys(seed, draw, shape)
+    keys, steps = _list_keys(seed, draw, shape, places)
     if keys.size * steps.size <= _LARGEST_SMALL_DRAW:
         small = _hash_small(keys[:, None] + steps, finish=False)
         return torch.from_numpy(small).view([*batched, *shape])
     bits = torch.from_numpy(keys).unsqueeze(-1) + torch.from_numpy(steps)
-    for shift, mask, factor in _ROUNDS:
+    for shift, mask, factor in ROUNDS:
         bits.bitwise_xor_(torch.bitwise_right_shift(bits, shift).bitwise_and_(mask)).mul_(factor)
     return bits.view([*batched, *shape])
 
 
-def list_keys(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> tuple[_Numbers, _Numbers]:
+def _list_keys(
+    seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None
+) -> tuple[_Numbers, _Numbers]:
     """A number for each row of a draw, of all seeds together, and one for each column: bits are their mixed sums."""
-    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(_wrap(draw * _DRAW_STEP)), finish=True)
-    keys = _hash_small(keys + _keep_steps(math.prod(shape[:-1]), _ROW_STEP), finish=True)
-    return keys.reshape(-1), _keep_steps(shape[-1] if shape else 1, _COLUMN_STEP)
-
-
-def spread_keys(keys: Any, columns: Any) -> Any:
-    """The bits of rows, from `list_keys`' numbers for them: the operators of `compute_bits`."""
-    steps = torch.arange(columns, dtype=torch.int32) * _COLUMN_STEP
-    return _mix(_add(keys.unsqueeze(-1), steps))
+    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(_wrap(draw * DRAW_STEP)), finish=True)
+    if places is None:
+        rows = _keep_steps(math.prod(shape[:-1]), ROW_STEP)
+    else:
+        rows = places.to(torch.int32).numpy() * np.int32(ROW_STEP)
+    keys = _hash_small(keys + rows, finish=True)
+    return keys.reshape(-1), _keep_steps(shape[-1] if shape else 1, COLUMN_STEP)
 
 
 def _hash_small(value: _Numbers, finish: bool) -> _Numbers:
-    for shift, mask, factor in _ROUNDS:
+    for shift, mask, factor in ROUNDS:
         value ^= (value >> shift) & mask
         value *= np.int32(factor)
     if finish:

@@ -8,16 +8,15 @@ operators goes through in pieces that stay in the cache, which is where the time
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import fx
 
-from openipu.run.half.rounded_draws import round_by_chance
+from openipu.run.half.rounded_draws import Rows, round_rows_into
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.memory.host_memory import reserve_zeros
 from openipu.run.update.functions import RuleFunctions
-from openipu.run.update.rules import GRADIENT_ROLE, PARAMETER_ROLE, WeightRounding
+from openipu.run.update.rules import GRADIENT_ROLE, PARAMETER_ROLE, ChanceRounding
 
 PIECE_ELEMENTS = 1 << 18  # a megabyte of float32: the handful that a rule works on fits the cache of a core
 _ALONE_ELEMENTS = 1 << 16  # from here on a parameter gains nothing from neighbours
@@ -34,7 +33,7 @@ class Bucket:
         memory: DeviceMemory,
         gradient_dtype: torch.dtype,
         accumulate: bool,
-        roundings: Mapping[str, WeightRounding],
+        roundings: Mapping[str, ChanceRounding],
     ) -> None:
         self.parameters = tuple(parameters)
         self.external: tuple[torch.Tensor | float, ...] = ()  # the 0-dim values of this update
@@ -53,18 +52,33 @@ class Bucket:
             self.gradients = self._cut(self._gradient)
             if self._reads_gradient:
                 flat[GRADIENT_ROLE] = self._gradient
-        self._roundings = [roundings[name] for name in parameters if name in roundings]
+        # Places of rounded tensors among the arguments -> how each parameter's is rounded
+        self._roundings = {
+            place: [roundings[name_tensor(role, name)] for name in parameters]
+            for place, role in enumerate(functions.roles)
+            if name_tensor(role, parameters[0]) in roundings
+        }
         self._seed = memory.update_seed
-        # Bits are drawn for whole parameters.
-        whole = functions.one_pass or bool(self._roundings)
-        self._piece = max(1, self._length) if whole else PIECE_ELEMENTS
+        self._piece = self._choose_piece(functions.one_pass)
         pieces = (torch.split(flat[role], self._piece) for role in functions.roles if role in flat)
         self._pieces = list(zip(*pieces, strict=True))
+
+    def _choose_piece(self, one_pass: bool) -> int:
+        if not self._roundings:
+            return max(1, self._length) if one_pass else PIECE_ELEMENTS
+        if len(self.parameters) > 1:
+            return max(1, self._length)
+        columns = max(1, self._count_columns(0))  # bits are drawn by rows
+        return max(1, PIECE_ELEMENTS // columns) * columns
+
+    def _count_columns(self, index: int) -> int:
+        shape = self._shapes[index]
+        return shape[-1] if shape else 1
 
     def _move(self, role: str, memory: DeviceMemory) -> torch.Tensor:
         """Put the tensors of one role side by side, and let the memory's names point there."""
         tensors = memory.parameters if role == PARAMETER_ROLE else memory.state
-        keys = [name if role == PARAMETER_ROLE else f"{role}:{name}" for name in self.parameters]
+        keys = [name_tensor(role, name) for name in self.parameters]
         if len(keys) == 1 and tensors[keys[0]].is_contiguous():
             return tensors[keys[0]].view(-1)
         flat = reserve_zeros((self._length,), tensors[keys[0]].dtype)
@@ -81,24 +95,35 @@ class Bucket:
 
     def apply(self, *gradients: torch.Tensor) -> None:
         """Update all parameters from their gradients, or from what was accumulated where none are given."""
-        update = self._update_rounded if self._roundings else self._update
-        external = self.external
+        pieces = self._pieces
         if self._gradient is None and self._reads_gradient:
             new = torch.split(gradients[0].reshape(-1), self._piece)
-            for piece, gradient in zip(self._pieces, new, strict=True):
-                update(*piece, gradient, *external)
-            return
-        if gradients and self._gradient is not None:
+            pieces = [(*piece, gradient) for piece, gradient in zip(pieces, new, strict=True)]
+        elif gradients and self._gradient is not None:
             torch._foreach_copy_(self.gradients, list(gradients))
-        for piece in self._pieces:
-            update(*piece, *external)
+        for number, piece in enumerate(pieces):
+            if self._roundings:
+                self._update_rounded(number * self._piece, piece)
+            else:
+                self._update(*piece, *self.external)
 
-    def _update_rounded(self, weights: torch.Tensor, *values: Any) -> None:
-        """Compute new weights in float32, then round each parameter by its own bits."""
-        wide = weights.float()
-        self._update(wide, *values)
-        for new, held, rounding in zip(self._cut(wide), self._cut(weights), self._roundings, strict=True):
-            held.copy_(round_by_chance(new, self._seed, rounding.draw, held.shape, rounding.overflow))
+    def _update_rounded(self, start: int, piece: Sequence[torch.Tensor]) -> None:
+        """Compute in float32, then round each tensor of each parameter by its own bits."""
+        wide = [tensor.float() if place in self._roundings else tensor for place, tensor in enumerate(piece)]
+        self._update(*wide, *self.external)
+        for place, roundings in self._roundings.items():
+            self._round(start, wide[place], piece[place], roundings)
+
+    def _round(self, start: int, new: torch.Tensor, held: torch.Tensor, roundings: Sequence[ChanceRounding]) -> None:
+        for index, rounding in enumerate(roundings):
+            columns, size = self._count_columns(index), self._shapes[index].numel()
+            begin, end = self._starts[index], self._starts[index] + size
+            if not size:
+                continue
+            if len(roundings) == 1:
+                begin, end = 0, len(new)
+            rows = Rows(start // columns, (end - begin) // columns, columns)
+            round_rows_into(held[begin:end], new[begin:end], self._seed, rounding.draw, rows, rounding.overflow)
 
     def clear(self) -> None:
         """Start accumulating anew."""
@@ -116,7 +141,7 @@ class BucketGroup:
         memory: DeviceMemory,
         gradient_dtype: torch.dtype,
         accumulate: bool,
-        roundings: Mapping[str, WeightRounding],
+        roundings: Mapping[str, ChanceRounding],
     ) -> None:
         self._functions = functions
         self._scalar_states = {role: _share(role, parameters, memory) for role in functions.shared_states}
@@ -147,19 +172,24 @@ class BucketGroup:
             bucket.external = external
 
 
+def name_tensor(role: str, parameter: str) -> str:
+    """What the device memory calls a parameter, or a state of it."""
+    return parameter if role == PARAMETER_ROLE else f"{role}:{parameter}"
+
+
 def divide_parameters(
     parameters: Sequence[str], functions: RuleFunctions, memory: DeviceMemory
 ) -> list[tuple[str, ...]]:
     """Parameters whose 0-dim state is equal, together."""
     groups: dict[tuple[float, ...], list[str]] = {}
     for name in parameters:
-        key = tuple(float(memory.state[f"{role}:{name}"]) for role in functions.shared_states)
+        key = tuple(float(memory.state[name_tensor(role, name)]) for role in functions.shared_states)
         groups.setdefault(key, []).append(name)
     return [tuple(names) for names in groups.values()]
 
 
 def _share(role: str, parameters: Sequence[str], memory: DeviceMemory) -> torch.Tensor:
-    shared = memory.state[f"{role}:{parameters[0]}"].clone()
+    shared = memory.state[name_tensor(role, parameters[0])].clone()
     for name in parameters:
-        memory.state[f"{role}:{name}"] = shared
+        memory.state[name_tensor(role, name)] = shared
     return shared

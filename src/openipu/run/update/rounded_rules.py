@@ -1,9 +1,9 @@
 """Updates of half weights with stochastic rounding.
 
 In: a program and its options. Out: an `UpdatePlan` that rounds stochastically. Without that, an update smaller than
-half a step of a weight would be lost for ever. Where weights alone are rounded, they keep the families of the plain
-update: each rule computes in float32, and each weight is rounded by bits of its own, those of the captured graph. Else
-the update runs as it was captured.
+half a step of a weight would be lost for ever. Where only new weights and new state are rounded, they keep the families
+of the plain update: each rule computes in float32, and each tensor is rounded by bits of its own, those of the captured
+graph. Else the update runs as it was captured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.half.rounding import apply_number_options, round_half
 from openipu.run.passes.seeded_random import random_bits
 from openipu.run.passes.simplify import simplify
-from openipu.run.update.rules import UpdatePlan, WeightRounding, plan_update
+from openipu.run.update.rules import ChanceRounding, UpdatePlan, plan_update
 from openipu.run.update.scalar_lanes import separate_scalars
 
 
@@ -48,14 +48,14 @@ def plan_rounded_update(program: Program, options: RunOptions) -> UpdatePlan:
     return UpdatePlan(draft, (), names, dtypes)
 
 
-def _find_roundings(draft: Draft) -> dict[str, WeightRounding] | None:
-    """How each half weight is rounded; None if anything else is rounded, too."""
-    found: dict[str, WeightRounding] = {}
+def _find_roundings(draft: Draft) -> dict[str, ChanceRounding] | None:
+    """How each half weight and each half state is rounded; None if anything else is rounded, too."""
+    found: dict[str, ChanceRounding] = {}
     for node, entry in zip(draft.results, draft.outputs, strict=True):
-        if node.target is round_half and entry.kind is OutputKind.PARAMETER:
+        if node.target is round_half and entry.kind in (OutputKind.PARAMETER, OutputKind.STATE):
             _, bits, overflow = node.args
             if not isinstance(bits, fx.Node) or bits.target is not random_bits or len(node.users) != 1:
                 return None
-            found[entry.name] = WeightRounding(int(bits.args[1]), str(overflow))  # type: ignore[arg-type]
+            found[entry.name] = ChanceRounding(int(bits.args[1]), str(overflow))  # type: ignore[arg-type]
     count = sum(node.target is round_half for node in draft.graph.nodes)
     return found if count == len(found) else None

@@ -18,7 +18,7 @@ from openipu.run.drafts.draft import Draft, copy_ancestors
 from openipu.run.half.rounded_draws import fuse_draws
 from openipu.run.half.rounding import UPDATE_SEED
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.update.buckets import Bucket, BucketGroup, divide_parameters
+from openipu.run.update.buckets import Bucket, BucketGroup, divide_parameters, name_tensor
 from openipu.run.update.functions import build_rule_functions
 from openipu.run.update.rules import PARAMETER_ROLE, UpdatePlan
 
@@ -44,7 +44,7 @@ class Updater:
             BucketGroup
         ] = []  # need a value of all gradients, such as their norm, or the end of forward
         for family in plan.families:
-            rounded = not plan.roundings.keys().isdisjoint(family.parameters)
+            rounded = any(name_tensor(role, family.parameters[0]) in plan.roundings for role in family.rule.results)
             functions = build_rule_functions(family.rule, wide=rounded)
             waits = any(node in needing for node in family.rule.shared) or not written.isdisjoint(family.parameters)
             groups = self._waiting if waits else self._ready

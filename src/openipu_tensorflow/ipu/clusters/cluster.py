@@ -47,17 +47,31 @@ class Cluster:
         fault = self._level.marks.get("fault")
         if fault is not None:
             raise fault
-        device = find_device(self._device or "/device:IPU:0")
-        replicas = count_replicas(device, self._prepared)
-        around = Surroundings(session, run, device, self._variables, replicas, self._name, device.seed)
         known = {tensor.name: numpy.asarray(value) for tensor, value in zip(self.inputs, values, strict=True)}
-        return LevelRunner(around).run(self._prepared, [known] * replicas, Round())[0]
+        place = self._device or "/device:IPU:0"
+        return run_prepared(self._prepared, known, session, run, place, self._variables, self._name)
+
+
+def run_prepared(
+    prepared: Prepared,
+    known: dict[str, Any],
+    session: Any,
+    run: Runner,
+    place: str,
+    variables: SessionVariables,
+    name: str,
+) -> list[Any]:
+    """Values of a level's outputs, by those of what it needs; replicas get the same, and the first counts."""
+    device = find_device(place)
+    replicas = count_replicas(device, prepared)
+    around = Surroundings(session, run, device, variables, replicas, name, device.seed)
+    return LevelRunner(around).run(prepared, [known] * replicas, Round())[0]
 
 
 def count_replicas(device: IpuDevice, prepared: Prepared) -> int:
     """The IPUs of a device over those that the program is sharded over."""
     used_by_ops = (shard for op in _list_ops(prepared) for shard in get_sharding(op) or ())
-    shards = 1 + max((*used_by_ops, *_list_stages(prepared)), default=0)
+    shards = 1 + max([0, *used_by_ops, *_list_stages(prepared)])
     used = 1 << (shards - 1).bit_length()
     if used > device.ipus:
         if shards <= device.ipus:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from openipu.graph import Reduction
+from openipu_tensorflow.ipu.clusters.counting import take_rounds
 from openipu_tensorflow.ipu.clusters.loops import applies_updates, find_length, is_plain, run_plain_loop
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, Stage
 from openipu_tensorflow.ipu.clusters.programs import Part, Surroundings, arrange, run_part
@@ -44,7 +45,7 @@ class LevelRunner:
         """One round of a level, on all replicas in step; its outputs for each replica."""
         values: list[Values] = [dict(entry) for entry in known]
         for queue, made in prepared.level.infeeds:
-            taken = queue.take(self._around.session, self._around.run, len(values))
+            taken = take_rounds(self._around, queue, 1)
             for replica, own in enumerate(values):
                 own.update((tensor.name, value[replica]) for tensor, value in zip(made, taken, strict=True))
         for number, stage in enumerate(prepared.stages):

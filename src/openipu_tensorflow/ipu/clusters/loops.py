@@ -13,6 +13,7 @@ import numpy
 
 from openipu.graph import Reduction
 from openipu_tensorflow.engine.describing import name_variables
+from openipu_tensorflow.ipu.clusters.counting import take_rounds
 from openipu_tensorflow.ipu.clusters.preparing import Prepared
 from openipu_tensorflow.ipu.clusters.programs import LARGEST_RUN_BYTES, Part, Surroundings, arrange, run_part
 from openipu_tensorflow.ipu.clusters.updates import UpdateItem, reduce_replicas
@@ -84,7 +85,7 @@ def run_plain_loop(
                 rounds=step * length, replicas=replicas, pipeline=body.level.marks.get("pipeline"), seed=around.seed
             )
         for _ in range(rounds // length // step):
-            feeds = _take(around, body, step * length * replicas)
+            feeds = _take(around, body, step * length)
             found = run_part(part, around, how, feeds, moving, fixed)
             moving = found[len(part.outputs) :]
             _put(body, found[: len(part.outputs)], length, replicas)
@@ -165,10 +166,10 @@ def _updates_own(body: Prepared, update: UpdateItem | None, length: int) -> bool
     return True
 
 
-def _take(around: Surroundings, body: Prepared, count: int) -> list[Any]:
+def _take(around: Surroundings, body: Prepared, rounds: int) -> list[Any]:
     if not around.computes:
         return []
-    return [value for queue, _ in body.level.infeeds for value in queue.take(around.session, around.run, count)]
+    return [value for queue, _ in body.level.infeeds for value in take_rounds(around, queue, rounds)]
 
 
 def _put(body: Prepared, found: Sequence[Any], length: int, replicas: int) -> None:

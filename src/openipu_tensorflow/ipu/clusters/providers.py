@@ -31,6 +31,7 @@ class GraphProviders:
     by_op: dict[str, Provider] = field(default_factory=dict)
     order: dict[int, int] = field(default_factory=dict)  # id of a provider -> when it was made
     needed: dict[tuple[Any, ...], tuple[Provider, ...]] = field(default_factory=dict)
+    traced: list[tuple[int, int]] = field(default_factory=list)  # versions of the graph that belong to compilations
 
 
 _graphs: weakref.WeakKeyDictionary[Any, GraphProviders] = weakref.WeakKeyDictionary()
@@ -41,9 +42,13 @@ def find_providers(graph: Any) -> GraphProviders | None:
     return _graphs.get(graph)
 
 
-def register_provider(graph: Any, provider: Provider, marker: Any = None) -> None:
-    """Have sessions of a graph run a provider when one of its outputs, or its marker op, is asked for."""
+def register_provider(
+    graph: Any, provider: Provider, marker: Any = None, traced: tuple[int, int] | None = None
+) -> None:
+    """Have sessions of a graph run a provider when one of its outputs, or its marker op, is asked for. `traced`: the
+    ops that it runs, by the graph's version before and after them."""
     own = _graphs.setdefault(graph, GraphProviders())
+    own.traced += [] if traced is None else [traced]
     own.order[id(provider)] = len(own.order)
     for tensor in provider.outputs:
         own.by_op[tensor.op.name] = provider

@@ -1,8 +1,9 @@
 """TF1 sessions that know IPUs.
 
 In: `Session.run`. Out: the same results, with what providers give fed to TensorFlow; ops that a script placed on an
-IPU device do not stop a session, because its placement is soft. Variables are TensorFlow's, and on the host: their
-handles say so before a session first sees them, or it would warn of each at length.
+IPU device outside of any computation run as programs, too, or do not stop a session, because its placement is soft.
+Variables are TensorFlow's, and on the host: their handles say so before a session first sees them, or it would warn of
+each at length.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import functools
 import weakref
 from typing import Any
 
+from openipu_tensorflow.ipu.clusters.loose import find_clusters, has_loose_ops, note_loose_op, run_clusters
 from openipu_tensorflow.ipu.clusters.providers import find_providers, list_needed
-from openipu_tensorflow.ipu.configuration.devices import is_ipu_device
+from openipu_tensorflow.ipu.configuration.devices import is_ipu_device, strip_job
 
 _MARK = "_openipu_run"
 _settled: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # graph -> its version at the last look
@@ -42,16 +44,17 @@ def install_sessions() -> None:
 
     @functools.wraps(plain_run)
     def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        settle_variables(self.graph)
-        if find_providers(self.graph) is None:
+        settle_ops(self.graph)
+        if find_providers(self.graph) is None and not has_loose_ops(self.graph):
             return plain_run(self, fetches, feed_dict, options, run_metadata)
         feeds = dict(feed_dict or {})
         fed = _list_fed(self.graph, feeds)
         with self.graph.as_default():  # a thread of its own has another one
-            elements = stock._FetchMapper.for_fetch(fetches).unique_fetches()
-        fetched = [self.graph.as_graph_element(one) for one in elements]
+            mapper = stock._FetchMapper.for_fetch(fetches)
+        fetched = [self.graph.as_graph_element(one) for one in mapper.unique_fetches()]
         needed = list_needed(self.graph, fetched, fed)
-        if not needed:
+        loose = find_clusters(self.graph, fetched, fed) if not needed else None
+        if not needed and loose is None:
             return plain_run(self, fetches, feed_dict, options, run_metadata)
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
@@ -59,6 +62,8 @@ def install_sessions() -> None:
         def run_plainly(wanted: Any, extra: Any = None) -> Any:
             return plain_run(self, wanted, {**feeds, **(extra or {})})
 
+        if loose is not None:
+            return mapper.build_results(run_clusters(loose, self, run_plainly, fetched))
         for provider in needed:
             values = run_plainly(list(provider.inputs)) if provider.inputs else []
             given = provider.provide(self, run_plainly, values)
@@ -69,14 +74,20 @@ def install_sessions() -> None:
     base.__init__, base.run = init, run
 
 
-def settle_variables(graph: Any) -> None:
-    """Put the handles of variables that a script has made on an IPU device on the host, where their values are."""
+def settle_ops(graph: Any) -> None:
+    """Look at new ops of a graph that are on an IPU device. Handles of variables go to the host, where their values
+    are; others that belong to no compilation are noted."""
     done, version = _settled.get(graph, 0), graph.version
     if version == done:
         return
-    for op in graph.get_operations()[done:]:
-        if op.type == "VarHandleOp" and is_ipu_device(op.device[max(op.device.find("/device:"), 0) :]):
+    for place, op in enumerate(graph.get_operations()[done:], done):
+        device = op.device
+        if "IPU" not in device.upper() or not is_ipu_device(strip_job(device)):
+            continue
+        if op.type == "VarHandleOp":
             op._set_device("/device:CPU:0")
+        else:
+            note_loose_op(graph, op, place, strip_job(device))
     _settled[graph] = version
 
 

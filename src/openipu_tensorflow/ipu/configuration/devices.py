@@ -178,6 +178,11 @@ def is_ipu_device(name: str) -> bool:
     return bool(name) and _NAME.fullmatch(name) is not None
 
 
+def strip_job(name: str) -> str:
+    """The name of a device without its job, replica and task."""
+    return name[name.find("/device:") :] if "/device:" in name else name
+
+
 def read_ordinal(name: str) -> int:
     """The number in "/device:IPU:1"."""
     found = _NAME.fullmatch(name)

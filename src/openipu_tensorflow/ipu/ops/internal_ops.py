@@ -52,8 +52,7 @@ def print_tensor(input: Any, name: str = "") -> Any:
 
 
 def get_current_iteration_counter(name: str | None = None, **kwargs: Any) -> Any:
-    """The round of the innermost loop."""
-    raise NotImplementedError(
-        "get_current_iteration_counter: rounds are not counted on the device here. Carry a counter through the loop: "
-        "ipu.loops.repeat(n, body, [0])."
-    )
+    """The micro-batch of the pipeline's update, or the round of the loop, that runs: a scalar, from 0."""
+    from openipu_tensorflow.ipu.clusters.counting import count_rounds
+
+    return count_rounds()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from openipu_tensorflow.graphs.places import CHECKPOINT, STAGE
+from openipu_tensorflow.ipu.clusters.counting import ROUNDS
 from openipu_tensorflow.ipu.clusters.results import split_results
 from openipu_tensorflow.ipu.clusters.tracing import Level, LoopItem, make_marker, open_level
 from openipu_tensorflow.ipu.clusters.updates import UpdateOptions, add_update, find_trace
@@ -63,6 +64,7 @@ def pipeline(
     trace = find_trace("pipelining_ops.pipeline")
     tracing = _Stages(list(computational_stages), options)
     with open_level(trace) as level:
+        level.marks[ROUNDS] = options.count
         given_inputs = _convert(inputs)
         outputs = tracing.run(given_inputs, infeed_queue)
         _check_captures(trace.graph, level, given_inputs)
@@ -93,6 +95,8 @@ def _check_queues(given: dict[str, Any], training: bool) -> None:
         raise ValueError("An optimizer_function must be provided when outfeed_loss is True.")
     if given["outfeed_loss"] and given["outfeed_mask"]:
         raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
+    if given["outfeed_mask"] and not all(given["outfeed_mask"]) and outfeed is None:
+        raise ValueError("The outfeed_mask leaves outputs to enqueue, but no outfeed_queue has been provided.")
     if given["outfeed_loss"] and outfeed is None:
         raise ValueError("An outfeed_queue must be provided when outfeed_loss is True")
     if given["accumulate_outfeed"]:

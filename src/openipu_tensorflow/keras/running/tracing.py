@@ -17,6 +17,7 @@ from tensorflow.python.framework import func_graph
 import tensorflow as tf
 from openipu_tensorflow.engine import marking_optimizers
 from openipu_tensorflow.functions.feeding import Handed, trace_feeds
+from openipu_tensorflow.keras.running.capturing import capturing_gradients
 from openipu_tensorflow.keras.running.watching import pause_watching
 from openipu_tensorflow.keras.running.whole_ops import whole_ops
 from openipu_tensorflow.keras.stages.assigning import find_assignments, flatten, is_network
@@ -57,7 +58,7 @@ def trace_step(model: Any, mode: Mode, element: Any, devices: Sequence[int] | No
     assignments = find_assignments(model)
 
     def run(data: Any) -> Any:
-        with follow_assignments(model, assignments):
+        with follow_assignments(model, assignments), capturing_gradients(model, mode is Mode.FIT):
             return step(data)
 
     strategy = model.distribute_strategy

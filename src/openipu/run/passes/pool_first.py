@@ -110,7 +110,8 @@ def _exchange(graph: fx.Graph, rectified: fx.Node, match: _Match) -> None:
         blocked = graph.call_function(_BLOCK, (incoming, after, 0))
     set_value(blocked, match.block.meta)
     match.gradient.replace_input_with(incoming, blocked)
-    match.block.replace_all_uses_with(match.block.args[0])
+    outgoing: Any = match.block.args[0]
+    match.block.replace_all_uses_with(outgoing)
     graph.erase_node(match.block)
     rectified.replace_all_uses_with(source)
     graph.erase_node(rectified)

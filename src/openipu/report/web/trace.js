@@ -84,9 +84,9 @@ function showTrace(data, root, parameters) {
     Object.assign(state, { isWhole, selected: null });
     settings.to = findEnd();
     address.note({ call: isWhole ? "whole" : null });
+    plot.show(0, settings.to);
     select(null);
     fillLead();
-    plot.show(0, settings.to);
   }
   function fillLead() {
     lead.textContent = `${state.isWhole ? describeCall(data, schedule()) : describeMicroBatch(data, total, several, schedules.call)}` +

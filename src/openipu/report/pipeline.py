@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from openipu.report.profile import PipelineRecord, StageRecord
 
-
 TIE = 0.98  # of the slowest: nothing is won by relieving one of them alone
 
 

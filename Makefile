@@ -39,7 +39,7 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
 
-.PHONY: demo-keras bench-keras conformance-keras
+.PHONY: container-test demo-keras bench-keras conformance-keras
 demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
 	$(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
 
@@ -101,7 +101,11 @@ docs: $(DOCS_READY) ## run the examples of the documentation and build it into s
 	$(BIN)/python docs/generate_poplar.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
+	$(BIN)/python tools/finish_site.py site
 	@echo "Open site/index.html."
+
+container-test: $(READY) ## every step of the Dockerfile and the dev container in a clean environment, with all downloads
+	OPENIPU_CONTAINER=full $(BIN)/python -m pytest tests/docs/test_container.py
 
 wheel-test: $(READY) ## build the wheel, install it into a clean environment, and use it there
 	.ci/wheel-test $(BIN)/python

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from openipu.errors import OptionError, TranslationError
+from openipu.explore import levers
 from openipu.graph import OptimizerSpec, Tier
 from openipu.session import Compiled, FrontEnd, compile_model
 from openipu.translate import ForeignGraph, TensorType
@@ -135,7 +136,10 @@ def compile_prepared(
         show_progress=progress or False,
         profile_directory=_find_profile(strategy),
         cache_directory=_find_cache(strategy),
-        front_end=FrontEnd(reserve=lambda program: reserve_ipus(strategy.num_ipus, program.name)),
+        front_end=FrontEnd(
+            reserve=lambda program: reserve_ipus(strategy.num_ipus, program.name),
+            advise=levers.make_advisor(levers.FrontEnd.PADDLE),
+        ),
     )
     return compiled, module
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from openipu.errors import InputError, OptionError
+from openipu.explore import levers
 from openipu.files.documents import read_json
 from openipu.files.origin import Origin
 from openipu.graph import RunOptions, Strategy
@@ -279,7 +280,10 @@ class IpuPredictor:
             options=self._options,
             name=Path(self._model.file).stem or "paddle_model",
             show_progress=False,
-            front_end=FrontEnd(reserve=lambda program: reserve_ipus(ipus, program.name)),
+            front_end=FrontEnd(
+                reserve=lambda program: reserve_ipus(ipus, program.name),
+                advise=levers.make_advisor(levers.FrontEnd.PADDLE),
+            ),
         )
         compiled.executable.load_weights(dict(module.named_parameters()), dict(module.named_buffers()))
         self._compiled[key] = compiled, dtypes

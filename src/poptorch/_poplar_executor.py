@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from openipu import session
 from openipu.capture import hold_models
+from openipu.explore import levers
 from openipu.graph import Program, RunOptions
 from openipu.pod import Lease
 from openipu.run import RunResult, reclaim_memory
@@ -30,7 +31,6 @@ from poptorch._files.executable_cache import choose_cache_directory, share_compi
 from poptorch._files.saving import Saving
 from poptorch._insight.graph_text import export_program, log_program
 from poptorch._insight.inspection import Inspection
-from poptorch._insight.misfit import advise_misfit
 from poptorch._locking import one_at_a_time, with_device
 from poptorch._logging import logger
 from poptorch._modelled_system import choose_modelled_system
@@ -252,7 +252,12 @@ class PoplarExecutor(Transfers, Saving, Inspection):
                 name=self._options.get("model_name") or ("training" if self._training else "inference"),
                 profile_directory=choose_profile_directory(self._options, self._training),
                 show_progress=self._options.show_compilation_progress_bar,
-                front_end=session.FrontEnd(place=place, check=check, reserve=self._reserve, advise=advise_misfit),
+                front_end=session.FrontEnd(
+                    place=place,
+                    check=check,
+                    reserve=self._reserve,
+                    advise=levers.make_advisor(levers.FrontEnd.POPTORCH),
+                ),
                 cache_directory=choose_cache_directory(self._options),
                 program=self._restored_program,
             )

@@ -5,6 +5,7 @@ import os
 import pytest
 
 import gcipuinfo
+import openipu
 from openipu.gc_tools.monitor import draw_view
 from openipu.gc_tools.tool import look
 from openipu.machine import resolve_system
@@ -56,8 +57,32 @@ def test_the_monitor_has_a_head_of_two_cells_and_tables_of_one_width(attached, w
     head = [cell.strip() for cell in lines[1].strip("|").split("|")]
     assert len(head) == 2
     assert head[0] == "gc-monitor"
-    assert head[1].startswith("Partition: bow-2000 [active] has 4 reconfigurable IPUs (virtua")  # 80 columns cut it
+    assert head[1] == "Partition: bow-2000 [active] has 4 reconfigurable IPUs"
     assert len({len(line) for line in lines}) == 1
+
+
+def test_the_monitor_has_the_form_that_operators_know():
+    """Frames, head, headings and widths of the published listing, with what is known of virtual IPUs in its cells."""
+    write_pod_file(describe_pod("rack", resolve_system("m2000"), [("ipuof", 4)]), choose_pod_file())
+    drawn = "\n".join(draw_view(look(), 120, cards=True))
+    server = f"openipu {openipu.__version__}".center(14)
+    assert (
+        drawn
+        == f"""\
++---------------+--------------------------------------------------------------------------------+
+|  gc-monitor   |              Partition: ipuof [active] has 4 reconfigurable IPUs               |
++-------------+--------------------+--------+--------------+----------+------+----+------+-------+
+|    IPU-M    |       Serial       |IPU-M SW|Server version|  ICU FW  | Type | ID | IPU# |Routing|
++-------------+--------------------+--------+--------------+----------+------+----+------+-------+
+|    ipum0    |    virtual.0000    |  N/A   |{server}|   N/A    |M2000 | 0  |  3   |  DNC  |
+|    ipum0    |    virtual.0000    |  N/A   |{server}|   N/A    |M2000 | 1  |  2   |  DNC  |
+|    ipum0    |    virtual.0000    |  N/A   |{server}|   N/A    |M2000 | 2  |  1   |  DNC  |
+|    ipum0    |    virtual.0000    |  N/A   |{server}|   N/A    |M2000 | 3  |  0   |  DNC  |
++-------------+--------------------+--------+--------------+----------+------+----+------+-------+
++--------------------------------------------------------------------------------------------------+
+|                             No attached processes in partition ipuof                             |
++--------------------------------------------------------------------------------------------------+"""
+    )
 
 
 def test_the_monitor_says_when_nobody_is_attached(call):

@@ -108,7 +108,7 @@ def test_every_stage_has_a_row_with_its_cycles_and_its_ipus_peak(page: Page, pla
     ]
     assert [row[2] for row in rows] == [format_cycles(stage.cycles) for stage in plan.pipeline.stages]
     peak = int(plan.memory[3].peak.max()) / 1024
-    assert rows[3][5] == (f"{peak:.0f}" if peak >= 100 else f"{peak:.1f}")
+    assert rows[3][5] == (f"{peak:.0f} KiB" if peak >= 100 else f"{peak:.1f} KiB")
     loads = summarise(plan).pipeline.ipus  # type: ignore[union-attr]
     assert [row[6] for row in page.rows("#loads")] == [format_share(load.bubble_share) for load in loads]
 

@@ -60,7 +60,7 @@ def test_a_tile_says_what_its_changing_memory_is_for(page: Page, size: str) -> N
         assert page.fact("#tile-breakdown", kind) == format_bytes(count * 1024)
     legend = page.text(".legend")
     assert all(f"{kind} {format_bytes(count * 1024 * TILES)}" in legend for kind, count in kib.items())
-    kinds = {row[0]: row[3] for row in page.rows("#tile-details")}
+    kinds = {row[0]: row[3] for row in page.rows("#tile-variables")}
     assert (kinds["moved"], kinds["kept"]) == ("copy", "activation")
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
     assert page.count_colours() >= 6

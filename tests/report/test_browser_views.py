@@ -241,8 +241,8 @@ def test_one_box_finds_everything_and_slash_leads_to_it(page: Page, profile: Pro
 
 def test_long_tables_filter(page: Page, plan: Plan) -> None:
     page.open(f"#view=memory&tile={plan.fit.peak_tile}")
-    box = page.find("#tile-details .table-filter")
+    box = page.find("#tile-variables .table-filter")
     box.send_keys("parameter")
-    rows = page.rows("#tile-details")
+    rows = page.rows("#tile-variables")
     assert rows
     assert {row[3] for row in rows} == {"parameter"}

@@ -16,7 +16,7 @@ from openipu.ops.cost import Family
 from openipu.plan.types import Plan, VariableKind
 from openipu.report import build_profile, find_insights, render_insights, to_json
 from openipu.report.insights import Finding, Level
-from openipu.report.units import format_bytes, format_share
+from openipu.report.units import format_share, format_tile_bytes
 
 
 def find(plan: Plan) -> dict[str, Finding]:
@@ -32,7 +32,7 @@ def test_a_program_that_does_not_fit_is_a_problem_that_names_the_tensors_of_its_
     finding = find_insights(build_profile(plan))[0]
     over = plan.fit.peak_bytes - plan.fit.limit_bytes
     assert (finding.rule, finding.level) == ("fullest-tile", Level.PROBLEM)
-    assert finding.title == f"Does not fit: the fullest tile needs {format_bytes(over)} more than it has"
+    assert finding.title == f"Does not fit: the fullest tile needs {format_tile_bytes(over)} more than it has"
     assert finding.value == plan.fit.peak_bytes
     assert [entry.name for entry in finding.evidence] == [culprit.name for culprit in plan.fit.culprits[:5]]
     assert finding.evidence[0].line == str(plan.fit.culprits[0].line)

@@ -12,7 +12,7 @@ from openipu.machine import Provenance
 from openipu.ops.cost import Family
 from openipu.plan.types import Plan
 from openipu.report import build_profile, render_text, summarise
-from openipu.report.units import format_bytes, format_bytes_of, format_seconds, format_share
+from openipu.report.units import format_bytes, format_bytes_of, format_seconds, format_share, format_tile_bytes
 
 
 def make_small_plan() -> Plan:
@@ -41,7 +41,7 @@ def test_a_plan_that_does_not_fit_names_bytes_tiles_tensors_modules_and_lines() 
     text = render_text(summarise(plan))
     fit = plan.fit
     assert f"DOES NOT FIT: {format_bytes(fit.bytes_over)} too much on {fit.tiles_over:,} tiles." in text
-    assert f"{format_bytes(fit.peak_bytes - fit.limit_bytes)} over" in text
+    assert f"{format_tile_bytes(fit.peak_bytes - fit.limit_bytes)} over" in text
     row = next(line for line in text.splitlines() if "layer.11.output.dense.grad" in line)
     assert format_bytes(fit.culprits[0].bytes_on_tile) in row
     assert "bert.encoder.layer.11.output.dense" in row

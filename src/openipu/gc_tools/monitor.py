@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from openipu import __version__
-from openipu.gc_tools.tables import Column, choose_width, draw_box, draw_table
+from openipu.gc_tools.tables import Column, choose_width, draw_box, draw_head, draw_table
 from openipu.gc_tools.tool import PASSED, View, look, make_parser, print_json, run_tool
 from openipu.pod import Attachment, Ipu, describe_attributes
 from openipu.pod.inventory import UNKNOWN, name_board
@@ -84,26 +84,27 @@ def draw_view(view: View, width: int, *, cards: bool) -> list[str]:
         if held:
             processes = _draw_processes(view, name, held, width, least)
         else:
-            processes = draw_box(f"No attached processes in partition {name}", width, least)
-        if devices and len(processes[0]) > least:  # both tables are as wide as the wider one
+            # A frame on each side of the table above: the original's box stands out by two, and scripts know its lines.
+            processes = draw_box(f"No attached processes in partition {name}", width, least + 2 if devices else 0)
+        if held and devices and len(processes[0]) > least:  # both tables are as wide as the wider one
             devices = _draw_cards(view, name, ipus, width, len(processes[0]))
         lines += [*devices, *processes]
     return lines
 
 
 def _draw_cards(view: View, name: str, ipus: Sequence[Ipu], width: int, least: int = 0) -> list[str]:
-    kind = "reconfigurable IPUs (virtual)" if len(ipus) > 1 else "IPU (virtual)"
+    kind = "reconfigurable IPUs" if len(ipus) > 1 else "IPU"
     title = f"Partition: {name} [active] has {len(ipus)} {kind}"
-    columns = [
-        Column("IPU-M", group="gc-monitor"),
-        Column("Serial", 3, group=title),
-        Column("IPU-M SW", 4, group=title),
-        Column("Server version", 2, group=title),
-        Column("ICU FW", 5, group=title),
-        Column("Type", group=title),
-        Column("ID", group=title),
-        Column("IPU#", group=title),
-        Column("Routing", group=title),
+    columns = [  # as wide as operators know them
+        Column("IPU-M", least=13),
+        Column("Serial", 3, least=20),
+        Column("IPU-M SW", 4, least=8),
+        Column("Server version", 2, least=14),
+        Column("ICU FW", 5, least=10),
+        Column("Type", least=6),
+        Column("ID", least=4),
+        Column("IPU#", least=6),
+        Column("Routing", least=7),
     ]
     rows = [
         [
@@ -119,7 +120,8 @@ def _draw_cards(view: View, name: str, ipus: Sequence[Ipu], width: int, least: i
         ]
         for ipu in ipus
     ]
-    return draw_table(columns, rows, width, least)
+    table = draw_table(columns, rows, width, least)
+    return [*draw_head("gc-monitor", title, len(table[0])), *table]
 
 
 def _draw_processes(view: View, name: str, held: Sequence[Attachment], width: int, least: int) -> list[str]:

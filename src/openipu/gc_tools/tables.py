@@ -26,6 +26,7 @@ class Column:
     flexible: bool = False
     style: str = ""
     group: str = ""  # the title above it
+    least: int = 0  # its width between the frames, unless its content is wider; 0: as its content, and two blanks
 
 
 def choose_width() -> int:
@@ -47,10 +48,7 @@ def draw_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: 
     kept = _choose_columns(columns, rows, width)
     shown = [columns[index] for index in kept]
     cells = [[row[index] for index in kept] for row in rows]
-    widths = [
-        max(len(column.heading), *(len(row[place]) for row in cells), 0) + 2 if cells else len(column.heading) + 2
-        for place, column in enumerate(shown)
-    ]
+    widths = [_measure(column, [row[place] for row in cells]) for place, column in enumerate(shown)]
     spare = width - (sum(widths) + len(widths) + 1)
     for place, column in enumerate(shown):
         if column.flexible and spare < 0:
@@ -80,7 +78,7 @@ def draw_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: 
     lines += [
         "|"
         + "|".join(
-            _centre(_cut(text, size - 2), size, column.style)
+            _centre(_cut(text, size if column.least else size - 2), size, column.style)
             for text, size, column in zip(row, widths, shown, strict=True)
         )
         + "|"
@@ -88,6 +86,14 @@ def draw_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: 
     ]
     lines.append(edge)
     return lines
+
+
+def draw_head(name: str, title: str, width: int) -> list[str]:
+    """The two cells above a table of this width: who speaks, and of what."""
+    first = len(name) + 5
+    rest = width - first - 3
+    cells = _centre(name, first, "bold"), _centre(_cut(title, rest - 2), rest, "bold")
+    return ["+" + "-" * first + "+" + "-" * rest + "+", "|" + "|".join(cells) + "|"]
 
 
 def draw_box(text: str, width: int, least: int = 0) -> list[str]:
@@ -105,7 +111,7 @@ def _choose_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], wi
             column = columns[index]
             content = max((len(row[index]) for row in rows), default=0)
             needed = max(len(column.heading), min(content, 12) if column.flexible else content)
-            total += needed + 3
+            total += max(needed, column.least) + 1 if column.least else needed + 3
         return total
 
     while measure() > width:
@@ -114,6 +120,11 @@ def _choose_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], wi
             break
         kept.remove(max(loose, key=lambda index: columns[index].priority))
     return kept
+
+
+def _measure(column: Column, texts: Sequence[str]) -> int:
+    needed = max(len(column.heading), *map(len, texts)) if texts else len(column.heading)
+    return max(needed, column.least) if column.least else needed + 2
 
 
 def _measure_groups(columns: Sequence[Column], widths: Sequence[int]) -> list[tuple[str, int, int]]:

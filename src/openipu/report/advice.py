@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openipu.report.units import format_bytes, format_change, format_cycles
+from openipu.report.units import format_change, format_cycles, format_tile_bytes
 
 NOT_PLANNED = "No lever was planned again; `openipu plan --profile` does, and says what each one saves and costs."
 _WIDTH = 110
@@ -56,7 +56,7 @@ class AdviceRecord:
         left_out = f" {self.not_tried}" if self.not_tried else ""
         closest = self._closest
         nearest = (
-            f" {closest.title} comes closest, with {format_bytes(closest.peak_tile_bytes)} on the fullest tile."
+            f" {closest.title} comes closest, with {format_tile_bytes(closest.peak_tile_bytes)} on the fullest tile."
             if closest is not None
             else ""
         )
@@ -98,8 +98,8 @@ def render_advice(advice: AdviceRecord) -> str:
     for lever in advice.levers:
         saved = lever.saved_tile_bytes
         text = (
-            f"{lever.title}: {'fits' if lever.fits else 'does not fit'}, {format_bytes(lever.peak_tile_bytes)} on the "
-            f"fullest tile ({format_bytes(abs(saved))} {'less' if saved >= 0 else 'more'}), "
+            f"{lever.title}: {'fits' if lever.fits else 'does not fit'}, {format_tile_bytes(lever.peak_tile_bytes)} on "
+            f"the fullest tile ({format_tile_bytes(abs(saved))} {'less' if saved >= 0 else 'more'}), "
             f"{'+' if lever.paid_ipu_cycles_per_sample >= 0 else '-'}"
             f"{format_cycles(abs(lever.paid_ipu_cycles_per_sample))} IPU cycles a sample, {_tell_change(lever)}"
         )

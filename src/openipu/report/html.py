@@ -32,7 +32,9 @@ from openipu.report.summary import element_bytes_by_op, share_of_peak, summarise
 SCRIPTS = (
     "data.js",
     "page.js",
+    "svg.js",
     "save.js",
+    "glossary.js",
     "table.js",
     "axis.js",
     "compare.js",
@@ -42,6 +44,7 @@ SCRIPTS = (
     "insights.js",
     "floor_plan.js",
     "tile_columns.js",
+    "tile_vertices.js",
     "memory_details.js",
     "memory.js",
     "step_columns.js",
@@ -50,12 +53,15 @@ SCRIPTS = (
     "program_tree.js",
     "programs.js",
     "timeline.js",
+    "ticks.js",
+    "schedule.js",
     "flame.js",
+    "balance.js",
     "other_trace.js",
     "op_details.js",
     "trace_range.js",
+    "trace_parts.js",
     "trace.js",
-    "ticks.js",
     "pipeline_tables.js",
     "pipeline.js",
     "op_groups.js",
@@ -127,6 +133,7 @@ def pack_data(profile: Profile, label: str = "") -> bytes:
         "tree": [
             [entry.kind, entry.name, entry.parent, entry.count, entry.first_step, entry.steps] for entry in profile.tree
         ],
+        "vertexCode": dict(profile.vertex_code_bytes),
         "tables": packer.tables,
         "strings": list(packer.strings),
     }
@@ -192,6 +199,20 @@ def _pack_steps(packer: _Packer, profile: Profile) -> None:
     balance = {step: _measure_balance(tiles) for step, tiles in steps.by_tile.items()}
     table["balance"] = packer.add(_collect(balance.get(step, -1.0) for step in range(len(steps))))
     packer.tables["steps"] = table
+    # Steps whose tiles differ: the cycles and vertices of each tile, one step after the other.
+    known = sorted(steps.by_tile)
+    tiles = profile.system.target.tiles
+    cycles = [steps.by_tile[step].cycles for step in known]
+    vertices = [steps.by_tile[step].vertices for step in known]
+    packer.tables["tileSteps"] = {
+        "step": packer.add(_collect(known)),
+        "cycles": packer.add_changes(np.concatenate(cycles) if cycles else np.zeros(0, dtype=np.int64)),
+        "vertices": packer.add_changes(
+            np.concatenate([np.full(tiles, -1) if counts is None else counts for counts in vertices])
+            if vertices
+            else np.zeros(0, dtype=np.int64)
+        ),
+    }
 
 
 def _measure_balance(tiles: StepTileRecord) -> float:

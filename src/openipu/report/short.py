@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openipu.report.units import format_bytes, format_cycles, format_rate, format_share
+from openipu.report.units import format_cycles, format_rate, format_share, format_tile_bytes
 
 if TYPE_CHECKING:
     from openipu.plan.types import Plan
@@ -28,7 +28,7 @@ def describe_program(program: Plan | Profile) -> str:
     replicas = int(_read_option(program.options, "replicas"))
     kind = "training" if _read_option(program.options, "training") else "inference"
     ipus = _count(len(program.memory), "IPU") + (f" x {replicas} replicas" if replicas > 1 else "")
-    peak = f"{format_bytes(fit.peak_bytes)} of {format_bytes(fit.limit_bytes)}"
+    peak = f"{format_tile_bytes(fit.peak_bytes)} of {format_tile_bytes(fit.limit_bytes)}"
     verdict = "fits" if fit.fits else f"does not fit ({_count(fit.tiles_over, 'tile')} over the limit)"
     lines = [
         f"{type(program).__name__} of {program.name}: {kind} on {program.system.name}, {ipus}",

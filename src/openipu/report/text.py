@@ -17,6 +17,7 @@ from openipu.report.units import (
     format_rate,
     format_seconds,
     format_share,
+    format_tile_bytes,
 )
 
 _NAME_WIDTH = 44
@@ -58,13 +59,13 @@ def _render_fit(summary: Summary) -> list[str]:
         return [f"Fits: the fullest tile needs {peak} ({share}); {where}."]
     lines = [
         f"DOES NOT FIT: {format_bytes(fit.bytes_over)} too much on {_count(fit.tiles_over, 'tile')}.",
-        f"  The fullest tile needs {peak} ({share}), {format_bytes(fit.bytes_over_worst_tile)} over; {where}.",
+        f"  The fullest tile needs {peak} ({share}), {format_tile_bytes(fit.bytes_over_worst_tile)} over; {where}.",
     ]
     if summary.culprits:
         lines.append("  What fills it:")
         rows = [
             (
-                format_bytes(culprit.bytes_on_tile),
+                format_tile_bytes(culprit.bytes_on_tile),
                 _shorten(culprit.name),
                 culprit.kind,
                 _shorten(culprit.module or "-"),
@@ -86,7 +87,7 @@ def _render_ipus(summary: Summary) -> list[str]:
         (
             str(entry.ipu),
             ", ".join(map(str, stages.get(entry.ipu, ()))) or "-",
-            format_bytes(entry.peak_bytes),
+            format_tile_bytes(entry.peak_bytes),
             format_share(entry.peak_bytes / limit) if limit else "no limit",
             str(entry.peak_tile),
             format_bytes(entry.needed_bytes),
@@ -127,12 +128,12 @@ def _render_pipeline(summary: Summary) -> list[str]:
 
 def _render_memory(summary: Summary) -> list[str]:
     rows = [
-        (part.name, format_bytes(part.fullest_tile_bytes), format_bytes(part.all_tiles_bytes))
+        (part.name, format_tile_bytes(part.fullest_tile_bytes), format_bytes(part.all_tiles_bytes))
         for part in summary.memory
         if part.all_tiles_bytes
     ]
     total = sum(part.fullest_tile_bytes for part in summary.memory)
-    rows.append(("total at the peak", format_bytes(total), format_bytes(summary.fit.needed_bytes) + "*"))
+    rows.append(("total at the peak", format_tile_bytes(total), format_bytes(summary.fit.needed_bytes) + "*"))
     return [
         "Memory",
         *_align(("", "fullest tile", "all tiles"), rows, "<>>"),

@@ -11,6 +11,11 @@ def format_bytes(count: float) -> str:
     return f"{count:.0f} B"
 
 
+def format_tile_bytes(count: float) -> str:
+    """What a tile needs and has, always in KiB, so that two figures can be held against each other."""
+    return f"{_trim(count / 1024)} KiB"
+
+
 def format_bytes_of(count: float, whole: float) -> str:
     """What is needed of what there is, in the unit of the latter: "3,607 of 589 KiB"."""
     number, unit = format_bytes(whole).split()

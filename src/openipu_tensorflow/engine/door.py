@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from openipu.explore import levers
 from openipu.graph import Program, RunOptions
 from openipu.machine import System
 from openipu.session import FrontEnd, compile_program
@@ -41,6 +42,7 @@ def compile_step(
     profile_directory: Path | None = None,
     cache_directory: Path | None = None,
     show_progress: bool | Callable[[int], None] = False,
+    words: levers.FrontEnd = levers.FrontEnd.TENSORFLOW,
 ) -> Step:
     """Compile what makes `outputs`, and what `targets` do to variables.
 
@@ -59,6 +61,7 @@ def compile_step(
     options: `gradient_accumulation` and `replicas` above 1 need a step that can be cut, or one without gradients.
         `training` is set here, and `half_partials` where a scope of the graph asks for them.
     reserve: takes IPUs for the program, and raises where there are not enough.
+    words: in whose words advice is given for a program that does not fit.
     """
     title = name or getattr(graph, "name", "") or "graph"
     step = describe_step(
@@ -88,7 +91,7 @@ def compile_step(
         profile_directory=profile_directory,
         cache_directory=cache_directory,
         show_progress=show_progress,
-        front_end=FrontEnd(reserve=reserve),
+        front_end=FrontEnd(reserve=reserve, advise=levers.make_advisor(words)),
     )
     return Step(
         compiled,

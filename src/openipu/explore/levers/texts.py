@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openipu.explore.levers.types import Advice, FrontEnd, LeverResult, Limit
-from openipu.report.units import format_bytes, format_change, format_seconds
+from openipu.report.units import format_change, format_seconds, format_tile_bytes
 
 
 def describe_advice(advice: Advice, front_end: FrontEnd, most: int = 5) -> str:
@@ -35,5 +35,5 @@ def describe_lever(lever: LeverResult) -> str:
     """One lever in one line."""
     verdict = "fits" if lever.fits else "does not fit"
     saved = lever.saved_tile_bytes
-    change = f"{format_bytes(abs(saved))} a tile {'saved' if saved >= 0 else 'more'}"
+    change = f"{format_tile_bytes(abs(saved))} a tile {'saved' if saved >= 0 else 'more'}"
     return f"{lever.title}: {verdict}, {change}, {format_change(lever.slowdown)}"

@@ -34,6 +34,10 @@ class FrontEnd(StrEnum):
     POPTORCH = "poptorch"
     OPTIMUM = "optimum.graphcore"
     LIGHTNING = "lightning"
+    POPART = "popart"
+    TENSORFLOW = "tensorflow"
+    KERAS = "keras"
+    PADDLE = "paddle"
 
 
 @dataclass(frozen=True, slots=True)

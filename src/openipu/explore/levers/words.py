@@ -1,6 +1,7 @@
 """The same setting in the words of each front end: one line to paste.
 
-In: settings. Out: a line of PopTorch options, of an `IPUConfig`, of Lightning's strategy, or of openipu's own.
+In: settings. Out: a line of PopTorch options, of an `IPUConfig`, of Lightning's strategy, or of openipu's own. The
+words of PopART, TensorFlow, Keras and Paddle are in modules of their own.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openipu.explore.levers.types import FrontEnd, LeverKind, Setting
+from openipu.explore.levers.words_paddle import word_paddle
+from openipu.explore.levers.words_popart import word_popart
+from openipu.explore.levers.words_tensorflow import word_tensorflow
 from openipu.plan import Plan
 
 _LOCATIONS = {  # lever -> (role in PopTorch, role here, setting in PopTorch, setting here)
@@ -19,11 +23,18 @@ _LOCATIONS = {  # lever -> (role in PopTorch, role here, setting in PopTorch, se
 
 
 def word_settings(settings: Sequence[Setting], front_end: FrontEnd, plan: Plan) -> str:
-    """One line that makes all of the settings; `plan` is the one that they lead to."""
-    if front_end is FrontEnd.OPENIPU:
-        return _word_openipu(settings)
-    if front_end is FrontEnd.OPTIMUM:
-        return _word_optimum(settings, plan)
+    """One line that makes all of the settings; `plan` is the one that they lead to. Empty where there is none."""
+    match front_end:
+        case FrontEnd.OPENIPU:
+            return _word_openipu(settings)
+        case FrontEnd.OPTIMUM:
+            return _word_optimum(settings, plan)
+        case FrontEnd.POPART:
+            return word_popart(settings, plan)
+        case FrontEnd.TENSORFLOW | FrontEnd.KERAS:
+            return word_tensorflow(settings, plan, keras=front_end is FrontEnd.KERAS)
+        case FrontEnd.PADDLE:
+            return word_paddle(settings, plan)
     line = _word_poptorch(settings, plan)
     if front_end is FrontEnd.LIGHTNING:
         return f"{line}  # for IPUStrategy({'training' if plan.options.training else 'inference'}_opts=opts)"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from openipu.report.advice import NOT_PLANNED
 from openipu.report.insights.finding import EVIDENCE_SHOWN, Case, Evidence, Finding, Level, join_names
 from openipu.report.profile import VariableRecord
-from openipu.report.units import format_bytes, format_share
+from openipu.report.units import format_bytes, format_share, format_tile_bytes
 
 NEARLY_FULL = 0.85
 UNEVEN = 1.3
@@ -62,11 +62,11 @@ def explain_fullest_tile(case: Case) -> Iterator[Finding]:
     where = f"tile {fit.peak_tile} of IPU {fit.peak_ipu}"
     if not fit.fits:
         level = Level.PROBLEM
-        title = f"Does not fit: the fullest tile needs {format_bytes(fit.bytes_over_worst_tile)} more than it has"
+        title = f"Does not fit: the fullest tile needs {format_tile_bytes(fit.bytes_over_worst_tile)} more than it has"
     else:
         level = Level.ADVICE if share > NEARLY_FULL else Level.NOTE
         title = f"The fullest tile uses {format_share(share)} of its memory"
-    listed = join_names(f"{kind} {format_bytes(size)}" for kind, size in parts)
+    listed = join_names(f"{kind} {format_tile_bytes(size)}" for kind, size in parts)
     yield Finding(
         rule="fullest-tile",
         topic="memory",
@@ -74,14 +74,14 @@ def explain_fullest_tile(case: Case) -> Iterator[Finding]:
         title=title,
         value=float(fit.peak_bytes),
         unit="bytes",
-        cause=f"At step {fit.peak_step}, {where} holds {format_bytes(fit.peak_bytes)} of "
-        f"{format_bytes(fit.limit_bytes)}: most of it {listed}.",
+        cause=f"At step {fit.peak_step}, {where} holds {format_tile_bytes(fit.peak_bytes)} of "
+        f"{format_tile_bytes(fit.limit_bytes)}: most of it {listed}.",
         remedy=_find_remedy(parts, level) if fit.fits else _find_way_to_fit(case, parts),
         link=link,
         evidence=tuple(
             Evidence(
                 variable.name,
-                f"{format_bytes(size)} ({profile.kind_of(variable)})",
+                f"{format_tile_bytes(size)} ({profile.kind_of(variable)})",
                 _find_line(case, variable),
                 {"view": "liveness", "step": fit.peak_step, "tile": fit.peak_tile, **_pick(link, "ipu")},
             )
@@ -112,7 +112,7 @@ def compare_tiles(case: Case) -> Iterator[Finding]:
             title=f"Tile {tile} of IPU {memory.ipu} holds {worst / mean:.1f}x the mean of its IPU",
             value=worst / mean,
             unit="ratio",
-            cause=f"{format_bytes(worst)} against {format_bytes(mean)}; the largest that lie unevenly: "
+            cause=f"{format_tile_bytes(worst)} against {format_tile_bytes(mean)}; the largest that lie unevenly: "
             f"{few or 'code'}.",
             remedy="Dimensions with few or large grains spread badly: pad or reshape them so that they divide over "
             "many "
@@ -121,7 +121,8 @@ def compare_tiles(case: Case) -> Iterator[Finding]:
             evidence=tuple(
                 Evidence(
                     variable.name,
-                    f"{format_bytes(size)} here, {format_bytes(variable.total_bytes / tiles)} if spread evenly",
+                    f"{format_tile_bytes(size)} here, "
+                    f"{format_tile_bytes(variable.total_bytes / tiles)} if spread evenly",
                     _find_line(case, variable),
                 )
                 for _, size, variable in shown

@@ -12,8 +12,16 @@ function chooseByteUnit(top) {
   return [[2 ** 30, "GiB"], [2 ** 20, "MiB"]].find(([size]) => top >= size) ?? [2 ** 10, "KiB"];
 }
 
-// settings: label, role, height(width), from, to, minimumSpan, margins, wheel, draw(context, plot), hover(x, y) -> rows,
-// pick(x, y, event), move(direction) for the arrow keys (else they pan)
+// Times of an axis are all in one unit, that of the longest.
+function chooseTimeUnit(microseconds) {
+  return [[1e6, "s"], [1e3, "ms"], [1, "µs"]].find(([size]) => microseconds >= size) ?? [1e-3, "ns"];
+}
+
+const WHEEL_HINT = "The wheel or a pinch zooms, as do + and −; with everything in view the wheel scrolls the page.";
+
+// settings: label, name (of a saved image), role, height(width), from, to, minimumSpan, margins, draw(context, plot),
+// hover(x, y) -> rows, pick(x, y, event), move(direction) for the arrow keys (else they pan),
+// select(range) for a drag with Shift
 class Plot {
   constructor(settings) {
     this.settings = settings;
@@ -28,6 +36,7 @@ class Plot {
       button("+", "Zoom in", () => this.zoom(0.5)),
       button("Reset", "Show everything", () => this.show(settings.from, settings.to)),
     );
+    this.saves = makeImageButtons(settings.name, (context) => this.drawOn(context), () => [this.width, this.height]);
     this.element = make("div", { class: "plot-holder" }, this.canvas);
     this.pointers = new Map();
     this.listen();
@@ -46,6 +55,13 @@ class Plot {
   }
   toValue(pixel) {
     return this.range[0] + ((pixel - this.margins.left) / this.plotWidth) * (this.range[1] - this.range[0]);
+  }
+
+  // To the next border of a pixel of the screen: columns with broken borders would make a pattern of their own.
+  snap = (x) => Math.round(x * (this.density ?? 1)) / (this.density ?? 1);
+
+  get isWhole() {
+    return this.range[1] - this.range[0] >= (this.settings.to - this.settings.from) * 0.9999;
   }
 
   show(from, to) {
@@ -84,8 +100,12 @@ class Plot {
     this.canvas.width = Math.round(width * density);
     this.canvas.height = Math.round(height * density);
     this.canvas.style.height = `${height}px`;
+    this.density = density;
     const context = this.canvas.getContext("2d");
     context.setTransform(density, 0, 0, density, 0, 0);
+    this.drawOn(context);
+  }
+  drawOn(context) {
     context.font = `12px ${themeColour("font")}`;
     context.textBaseline = "middle";
     this.settings.draw(context, this);
@@ -115,8 +135,8 @@ class Plot {
     context.fillText(caption, 8, base + 14);
   }
 
-  drawByteAxis(context, top) {
-    const [unit, name] = chooseByteUnit(top);
+  drawByteAxis(context, top, wanted = null) {
+    const [unit, name] = wanted === "KiB" ? [2 ** 10, wanted] : chooseByteUnit(top);
     this.canvas.dataset.top = Math.round(top);
     const step = niceStep(top / unit, Math.max(2, this.plotHeight / 52));
     context.strokeStyle = themeColour("line");
@@ -145,10 +165,11 @@ class Plot {
     canvas.addEventListener(
       "wheel",
       (event) => {
-        if (!this.settings.wheel && !event.ctrlKey) return; // elsewhere a wheel scrolls the page
+        const isSideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
+        if (this.isWhole && !event.ctrlKey && (isSideways || event.deltaY > 0)) return; // nothing to zoom out of: the page scrolls
         event.preventDefault();
         const [x] = place(event);
-        if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) this.pan((event.deltaX / this.plotWidth) * (this.range[1] - this.range[0]));
+        if (isSideways) this.pan((event.deltaX / this.plotWidth) * (this.range[1] - this.range[0]));
         else this.zoom(Math.exp(Math.max(-80, Math.min(80, event.deltaY)) * 0.004), this.toValue(x));
         tip.hide();
       },
@@ -159,6 +180,7 @@ class Plot {
       canvas.setPointerCapture(event.pointerId);
       this.pointers.set(event.pointerId, place(event));
       this.moved = 0;
+      this.anchor = event.shiftKey && this.settings.select ? this.toValue(place(event)[0]) : null;
     });
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = place(event);
@@ -177,7 +199,8 @@ class Plot {
         this.moved = 100;
       } else {
         this.moved += Math.abs(x - before[0]);
-        if (this.moved > 4) this.pan((-(x - before[0]) / this.plotWidth) * (this.range[1] - this.range[0]));
+        if (this.moved > 4 && this.anchor !== null) this.settings.select([this.anchor, this.toValue(x)].sort((one, other) => one - other));
+        else if (this.moved > 4) this.pan((-(x - before[0]) / this.plotWidth) * (this.range[1] - this.range[0]));
       }
       this.pointers.set(event.pointerId, [x, y]);
     });
@@ -203,6 +226,7 @@ class Plot {
         PageDown: () => this.pan(span * 0.9),
         Home: () => this.pan(this.settings.from - this.range[0]),
         End: () => this.pan(this.settings.to - this.range[1]),
+        ...(this.settings.select ? { Escape: () => this.settings.select(null) } : {}),
       };
       if (!acts[event.key]) return;
       event.preventDefault();

@@ -21,6 +21,9 @@ function makeChange(own, other, { format = formatWhole, lessIsBetter = true } = 
 const nameReport = (data) => data.letter.toUpperCase() + (data.label ? ` (${shortenText(data.label, 32)})` : "");
 const nameReports = (data) => [nameReport(data), nameReport(data.other)];
 
+// How far apart two figures are, whichever way: the largest differences come first.
+const measureChange = ({ own, other }) => (own === other ? 0 : own && other ? Math.abs(Math.log(other / own)) : Infinity);
+
 // rows: {name, own, other, format, lessIsBetter}
 function makeComparison(caption, data, rows) {
   const [own, other] = nameReports(data);
@@ -28,9 +31,9 @@ function makeComparison(caption, data, rows) {
     caption, rows, filter: rows.length > 20,
     columns: [
       { label: "Figure", value: (row) => row.name, cell: (row) => makePath(row.name) },
-      { label: own, number: true, value: (row) => row.own, cell: (row) => (row.format ?? formatWhole)(row.own) },
-      { label: other, number: true, value: (row) => row.other, cell: (row) => (row.format ?? formatWhole)(row.other) },
-      { label: data.letter === "b" ? "A against B" : "B against A", number: true, key: "change", value: (row) => (row.own ? row.other / row.own - 1 : row.other ? Infinity : 0), plain: (row) => (row.own ? row.other / row.own - 1 : ""), cell: (row) => makeChange(row.own, row.other, row) },
+      { label: own, help: "The report that is shown", number: true, value: (row) => row.own, cell: (row) => (row.format ?? formatWhole)(row.own) },
+      { label: other, help: "The report that it is compared with", number: true, value: (row) => row.other, cell: (row) => (row.format ?? formatWhole)(row.other) },
+      { label: data.letter === "b" ? "A against B" : "B against A", help: "How much more or less the second has: green is better", number: true, key: "change", value: (row) => (row.own ? row.other / row.own - 1 : row.other ? Infinity : 0), plain: (row) => (row.own ? row.other / row.own - 1 : ""), cell: (row) => makeChange(row.own, row.other, row) },
     ],
   });
   return table.element;
@@ -71,14 +74,15 @@ function makeSummaryComparison(data) {
     row("Ops", one.program.ops, two.program.ops, formatWhole),
     row("Steps", one.program.steps, two.program.steps, formatWhole),
     row("Variables", one.program.variables, two.program.variables, formatWhole),
-  ].filter((entry) => entry.own || entry.other));
+  ].filter((entry) => entry.own || entry.other).sort((a, b) => measureChange(b) - measureChange(a)));
   table.id = "comparison";
   const changed = Object.keys({ ...one.options, ...two.options }).filter((name) => JSON.stringify(one.options[name]) !== JSON.stringify(two.options[name]));
   const facts = changed.map((name) => [name.replaceAll("_", " "), `${formatOption(one.options[name] ?? null)} → ${formatOption(two.options[name] ?? null)}`]);
   const same = one.system.name === two.system.name ? [] : [["system", `${one.system.name} → ${two.system.name}`]];
   const [first, second] = nameReports(data);
-  return makePanel(`${first}: ${shortenText(one.name, 60)}, ${second}: ${shortenText(two.name, 60)}`, table,
-    [...same, ...facts].length ? make("div", { class: "under" }, make("h3", { text: "Options that differ" }), makeFacts("Options that differ", [...same, ...facts])) : make("p", { class: "hint", text: "Options and system are the same." }));
+  return makePanel(`${first}: ${shortenText(one.name, 60)}, ${second}: ${shortenText(two.name, 60)}`,
+    [...same, ...facts].length ? make("div", {}, make("h3", { text: "Options that differ" }), makeFacts("Options that differ", [...same, ...facts])) : make("p", { class: "hint", text: "Options and system are the same." }),
+    make("h3", { text: "Figures, the largest differences first" }), table);
 }
 
 function makePipelineComparison(data) {

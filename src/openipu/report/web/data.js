@@ -26,7 +26,7 @@ async function readData(text) {
     fullestByStep: open(entry.fullestByStep),
     categories: Object.fromEntries(Object.entries(entry.categories).map(([name, place]) => [name, open(place)])),
   }));
-  return Object.assign(new ProfileData(head.summary, head.executions, tables, memory, head.tree), { label: head.label });
+  return Object.assign(new ProfileData(head.summary, head.executions, tables, memory, head.tree), { label: head.label, vertexCode: head.vertexCode, tileSteps: tables.tileSteps });
 }
 
 class Table {
@@ -112,6 +112,16 @@ class ProfileData {
 
   microseconds(cycles) {
     return (cycles / this.clock) * 1e6;
+  }
+
+  // What each tile takes in one execution of a step, or null where all its tiles take as long.
+  tileCycles(step) {
+    return this.ofTiles("cycles", step);
+  }
+  ofTiles(column, step) {
+    this.tilePlaces ??= new Map([...this.tileSteps.step].map((known, place) => [known, place]));
+    const place = this.tilePlaces.get(step);
+    return place === undefined ? null : this.tileSteps[column].subarray(place * this.tiles, (place + 1) * this.tiles);
   }
 
   // Cycles of an op in one call, over all its executions.

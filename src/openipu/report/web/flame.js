@@ -106,9 +106,11 @@ function drawLane(context, plot, line, lane, y, height, style) {
       index++; // too low for letters
       continue;
     }
-    const isShort = span.short && context.measureText(span.label).width > end - x - 12;
-    if (isShort && end - x > 9) drawClipped(context, span.short, x + 2, y + height / 2 + 0.5, end - x - 3, look.ink);
-    else if (!isShort && end - x > 26) drawClipped(context, span.label, x + 5, y + height / 2 + 0.5, end - x - 12, look.ink);
+    const label = look.label ?? span.label;
+    const short = look.short ?? span.short;
+    const isShort = short && context.measureText(label).width > end - x - 12;
+    if (isShort && end - x > 9) drawClipped(context, short, x + 2, y + height / 2 + 0.5, end - x - 3, look.ink);
+    else if (!isShort && end - x > 26) drawClipped(context, label, x + 5, y + height / 2 + 0.5, end - x - 12, look.ink);
     index++;
   }
   context.globalAlpha = 1;
@@ -130,42 +132,70 @@ function drawClipped(context, text, x, y, room, ink) {
 function drawKinds(context, plot, data, line, { kinds, sums }, y, height) {
   const { steps } = data;
   const { starts } = line;
-  const colours = kinds.map(colourOf);
   const [first, last] = plot.range.map((time) => line.at(time));
-  if (last - first < plot.plotWidth) {
-    const right = plot.width - plot.margins.right;
-    for (let position = first; position <= last; position++) {
-      if (line.step[position] < 0) continue;
-      const x = Math.max(plot.margins.left, plot.toPixel(starts[position]));
-      const end = Math.min(right, plot.toPixel(starts[position + 1]));
-      context.fillStyle = colours[kinds.indexOf(steps.text("kind", line.step[position]))];
-      if (end > x) context.fillRect(x, y, end - x, height);
-    }
+  if (last - first >= plot.plotWidth) {
+    drawProportions(context, plot, kinds, (index, time) => spentBefore(line, sums[index], time), y, height, starts[line.length]);
     return;
   }
-  const spent = (index, position, time) => {
-    const inside = sums[index][position + 1] > sums[index][position] ? Math.max(0, time - starts[position]) : 0;
-    return sums[index][position] + inside;
-  };
-  const count = Math.ceil(plot.plotWidth);
-  let position = first;
-  let time = Math.max(plot.range[0], 0);
-  for (let pixel = 0; pixel < count; pixel++) {
-    const x = plot.margins.left + pixel;
-    const nextTime = Math.min(plot.toValue(x + 1), starts[line.length]);
-    const next = line.at(nextTime);
-    const whole = nextTime - time;
-    if (whole > 0) {
-      let top = y;
-      kinds.forEach((kind, index) => {
-        const part = ((spent(index, next, nextTime) - spent(index, position, time)) / whole) * height;
-        if (part <= 0) return;
-        context.fillStyle = colours[index];
-        context.fillRect(x, top, 1.3, part + 0.2);
-        top += part;
-      });
-    }
-    position = next;
-    time = nextTime;
+  const colours = kinds.map(colourOf);
+  const right = plot.width - plot.margins.right;
+  for (let position = first; position <= last; position++) {
+    if (line.step[position] < 0) continue;
+    const x = plot.snap(Math.max(plot.margins.left, plot.toPixel(starts[position])));
+    const end = plot.snap(Math.min(right, plot.toPixel(starts[position + 1])));
+    context.fillStyle = colours[kinds.indexOf(steps.text("kind", line.step[position]))];
+    if (end > x) context.fillRect(x, y, end - x, height);
   }
+}
+
+// Cycles of one kind before a time of a timeline.
+function spentBefore(line, sums, time) {
+  const position = line.at(time);
+  return sums[position] + (sums[position + 1] > sums[position] ? Math.max(0, time - line.starts[position]) : 0);
+}
+
+// Pixel by pixel: spent(index, time) has the cycles of a kind before a time, up to `last`.
+function drawProportions(context, plot, kinds, spent, y, height, last) {
+  const colours = kinds.map(colourOf);
+  const count = Math.ceil(plot.plotWidth);
+  let time = Math.max(plot.range[0], 0);
+  let before = kinds.map((_, index) => spent(index, time));
+  for (let pixel = 0; pixel < count; pixel++) {
+    const [x, end] = [pixel, pixel + 1].map((place) => plot.snap(plot.margins.left + place));
+    const next = Math.min(plot.toValue(plot.margins.left + pixel + 1), last);
+    if (next <= time) continue;
+    const now = kinds.map((_, index) => spent(index, next));
+    let top = y;
+    kinds.forEach((kind, index) => {
+      const part = ((now[index] - before[index]) / (next - time)) * height;
+      if (part <= 0) return;
+      context.fillStyle = colours[index];
+      context.fillRect(x, top, end - x, part);
+      top += part;
+    });
+    before = now;
+    time = next;
+  }
+}
+
+// The kinds of step of one IPU as a schedule plays them: block by block, or as proportions where there are too many.
+function drawScheduledKinds(context, view, data, schedule, place, sums, y, height) {
+  const line = schedule.lines[place];
+  if (schedule.countSeen(place, view.range) <= view.plotWidth / 3) {
+    schedule.visit(place, view, (block, part) => drawKinds(context, part, data, line, sums, y, height));
+    return;
+  }
+  const own = schedule.blocks[place];
+  const before = (sums.before ??= new Map());
+  const spent = (index, time) => {
+    if (!before.has(index)) {
+      const found = new Float64Array(own.start.length + 1);
+      for (let block = 0; block < own.start.length; block++) found[block + 1] = found[block] + spentBefore(line, sums.sums[index], own.base[block] + own.length[block]) - spentBefore(line, sums.sums[index], own.base[block]);
+      before.set(index, found);
+    }
+    const block = schedule.after(place, time);
+    const inside = block < own.start.length && own.start[block] < time ? spentBefore(line, sums.sums[index], own.base[block] + time - own.start[block]) - spentBefore(line, sums.sums[index], own.base[block]) : 0;
+    return before.get(index)[block] + inside;
+  };
+  drawProportions(context, view, sums.kinds, spent, y, height, schedule.total);
 }

@@ -20,7 +20,8 @@ class FloorPlan {
   constructor(settings) {
     this.settings = settings;
     this.canvas = make("canvas", { class: "plan-canvas", tabindex: "0", role: "application", "aria-label": settings.label });
-    this.element = make("div", { class: "plot-holder" }, this.canvas, this.makeScale());
+    this.element = make("div", { class: "plot-holder" }, this.makeScale(), this.canvas);
+    this.saves = makeImageButtons("floor plan", (context) => this.drawOn(context), () => [Math.ceil(this.cell * PLAN_ROW), this.height]);
     this.observer = new ResizeObserver(() => this.paint());
     this.observer.observe(this.element);
     this.canvas.addEventListener("click", (event) => {
@@ -56,17 +57,24 @@ class FloorPlan {
   }
 
   paint() {
-    const { count, value, full, chosen } = this.settings;
     const width = this.element.clientWidth;
     if (!width) return;
-    this.cell = Math.min(22, width / PLAN_ROW);
-    const height = Math.ceil(count / PLAN_ROW) * this.cell;
     const density = devicePixelRatio || 1;
+    // Whole pixels of the screen, where there are several: tiles of broken sizes would make a pattern of their own.
+    const room = Math.min(22, width / PLAN_ROW) * density;
+    this.cell = (room >= 3 ? Math.floor(room) : room) / density;
+    const height = Math.ceil(this.settings.count / PLAN_ROW) * this.cell;
+    this.height = height;
     this.canvas.width = Math.round(width * density);
     this.canvas.height = Math.round(height * density);
     this.canvas.style.height = `${height}px`;
     const context = this.canvas.getContext("2d");
     context.setTransform(density, 0, 0, density, 0, 0);
+    this.drawOn(context);
+  }
+
+  drawOn(context) {
+    const { count, value, full, chosen } = this.settings;
     const gap = this.cell > 7 ? 1 : 0;
     const most = full();
     for (let tile = 0; tile < count; tile++) {

@@ -2,7 +2,7 @@
 
 function showGraph(data, root, parameters) {
   root.append(make("h1", { text: "Operation graph" }),
-    make("p", { class: "lead", text: "Which op reads what another one wrote. Boxes with a bar at the left are modules: open them by double click or Enter. Darker boxes take more of a call." }));
+    make("p", { class: "lead", text: "Which op reads what another one wrote. Boxes with a bar at the left are modules: open them by double click or Enter. The more colour a box has, the more of a call it takes." }));
   if (!data.ops.length) {
     root.append(make("p", { text: "The program has no ops." }));
     return {};
@@ -14,12 +14,15 @@ function showGraph(data, root, parameters) {
   const search = make("input", { type: "search", id: "search", placeholder: "Op, module or line", "aria-label": "Search the graph", value: parameters.find ?? "", oninput: () => find(search.value), onkeydown: (event) => event.key === "Enter" && jump() });
   const found = make("span", { class: "hint", role: "status", id: "found" });
   const colour = make("select", { "aria-label": "Colour by", onchange: () => paint() }, make("option", { value: "cycles", text: "share of a call" }), make("option", { value: "phase", text: "phase" }), data.other ? make("option", { value: "change", text: `change to ${nameReports(data)[1]}` }) : null);
+  if (data.other) colour.value = "change"; // differences first
   const tool = (text, label, act) => make("button", { type: "button", class: "tool", text, title: label, "aria-label": label, onclick: act });
   root.append(make("section", { class: "panel", "aria-label": "Operation graph" },
     make("div", { class: "controls" }, search, tool("Next match", "Next match", () => jump()), found, make("label", {}, "Colour by", colour), make("span", { class: "push" }),
       make("div", { class: "tools", role: "group", "aria-label": "Levels" }, tool("Open all", "Open every module", () => openAll()), tool("Close all", "Close every module", () => relay(new Set()))),
-      make("div", { class: "tools", role: "group", "aria-label": "Zoom" }, tool("−", "Zoom out", () => zoomBy(0.7)), tool("+", "Zoom in", () => zoomBy(1.4)), tool("Fit", "Show everything", () => fit()))),
-    make("div", { class: "graph-and-details" }, canvas, details)));
+      makeImageButtons("graph", (context) => paintGraph(context, canvas.clientWidth, canvas.clientHeight, data, state, colour.value), () => [canvas.clientWidth, canvas.clientHeight]),
+      make("div", { class: "tools", role: "group", "aria-label": "Zoom" }, tool("−", "Zoom out", () => zoomBy(0.7)), tool("+", "Zoom in", () => zoomBy(1.4)), tool("Fit", "Show everything", () => fit(true)))),
+    make("div", { class: "graph-and-details" }, canvas, details),
+    make("p", { class: "hint", text: `${WHEEL_HINT} Drag pans, arrow keys walk along the edges, Enter opens or closes a module.` })));
 
   function relay(open, keep = null) {
     const before = keep && state.graph?.byKey.get(keep);
@@ -35,7 +38,7 @@ function showGraph(data, root, parameters) {
   function openAll() {
     relay(new Set(paths.paths.flat()));
   }
-  function fit() {
+  function fit(isWhole = false) {
     const { nodes } = state.graph;
     let [left, right, bottom] = [Infinity, -Infinity, 0];
     for (const node of nodes) {
@@ -44,21 +47,21 @@ function showGraph(data, root, parameters) {
       bottom = Math.max(bottom, node.y + NODE.height);
     }
     const [width, height] = [canvas.clientWidth || 800, canvas.clientHeight || 500];
-    state.zoom = Math.min(1.1, (width - 40) / (right - left), (height - 40) / bottom);
-    // A long graph is shown from its beginning at a readable size.
-    state.zoom = Math.max(state.zoom, Math.min(0.75, (width - 40) / (right - left)));
-    state.x = width / 2 - ((left + right) / 2) * state.zoom;
+    state.whole = Math.min(1.1, (width - 40) / (right - left), (height - 40) / bottom);
+    // A large graph is shown from its beginning, at a size at which it can be read.
+    state.zoom = isWhole ? state.whole : Math.max(state.whole, READABLE);
+    state.x = (right - left) * state.zoom > width ? 20 - left * state.zoom : width / 2 - ((left + right) / 2) * state.zoom;
     state.y = 20;
     paint();
   }
   function centre(node) {
-    state.zoom = Math.max(state.zoom, 0.7);
+    state.zoom = Math.max(state.zoom, READABLE);
     state.x = canvas.clientWidth / 2 - (node.x + NODE.width / 2) * state.zoom;
     state.y = canvas.clientHeight / 2 - (node.y + NODE.height / 2) * state.zoom;
     paint();
   }
   function zoomBy(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
-    const zoom = Math.min(4, Math.max(0.01, state.zoom * factor));
+    const zoom = Math.min(4, Math.max(0.01, Math.min(state.zoom, state.whole), state.zoom * factor));
     state.x = x - ((x - state.x) * zoom) / state.zoom;
     state.y = y - ((y - state.y) * zoom) / state.zoom;
     state.zoom = zoom;
@@ -118,6 +121,7 @@ function showGraph(data, root, parameters) {
 
   let drag = null;
   canvas.addEventListener("wheel", (event) => {
+    if (event.deltaY > 0 && state.zoom <= state.whole && !event.ctrlKey) return; // everything is in view: the page scrolls
     event.preventDefault();
     const box = canvas.getBoundingClientRect();
     zoomBy(Math.exp(-Math.max(-80, Math.min(80, event.deltaY)) * 0.004), event.clientX - box.left, event.clientY - box.top);
@@ -167,7 +171,7 @@ function showGraph(data, root, parameters) {
       "+": () => zoomBy(1.4),
       "=": () => zoomBy(1.4),
       "-": () => zoomBy(0.7),
-      0: () => fit(),
+      0: () => fit(true),
     };
     if (!acts[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();

@@ -1,11 +1,19 @@
 // How the operation graph is drawn, and what one of its boxes tells.
 
-function drawGraph(canvas, data, { graph, zoom, x, y, chosen, matches }, colouring) {
+const READABLE = 0.92; // the zoom at which letters have their full size
+const LETTERS = 12;
+
+function drawGraph(canvas, data, state, colouring) {
   const [width, height, density] = [canvas.clientWidth, canvas.clientHeight, devicePixelRatio || 1];
   canvas.width = Math.round(width * density);
   canvas.height = Math.round(height * density);
   const context = canvas.getContext("2d");
   context.setTransform(density, 0, 0, density, 0, 0);
+  paintGraph(context, width, height, data, state, colouring);
+}
+
+// Letters are as large from afar as from near; boxes too low for them have none.
+function paintGraph(context, width, height, data, { graph, zoom, x, y, chosen, matches }, colouring) {
   const isSeen = (node) => {
     const [left, top] = [node.x * zoom + x, node.y * zoom + y];
     return left < width && left + NODE.width * zoom > 0 && top < height && top + NODE.height * zoom > 0;
@@ -18,7 +26,7 @@ function drawGraph(canvas, data, { graph, zoom, x, y, chosen, matches }, colouri
   else for (const edge of seen) if (!isOwn(edge)) drawEdge(context, edge, view, chosen ? line : strong, 1);
   for (const edge of seen) if (isOwn(edge)) drawEdge(context, edge, view, accent, 2);
   const most = graph.nodes.reduce((high, node) => Math.max(high, node.cycles), 1);
-  context.font = `${Math.min(13, 12 * zoom)}px ${themeColour("font")}`;
+  context.font = `${LETTERS}px ${themeColour("font")}`;
   context.textBaseline = "middle";
   context.textAlign = "left";
   for (const node of graph.nodes) {
@@ -36,15 +44,16 @@ function drawGraph(canvas, data, { graph, zoom, x, y, chosen, matches }, colouri
       context.fillStyle = accent;
       context.fillRect(left, top, Math.max(2, 4 * zoom), down);
     }
-    if (zoom > 0.3) {
+    if (down >= LETTERS + 2 && across > 40) {
       context.save();
       context.beginPath();
       context.rect(left, top, across - 4, down);
       context.clip();
       context.fillStyle = text ?? ink;
-      context.fillText(shortenText(node.path ? `${node.label} (${formatWhole(node.ops.length)})` : node.label, 60), left + 10 * zoom, top + down * (zoom > 0.55 ? 0.32 : 0.5));
+      const isHigh = down > 2.4 * LETTERS;
+      drawClipped(context, node.path ? `${node.label} (${formatWhole(node.ops.length)})` : node.label, left + 4 + 6 * zoom, top + down * (isHigh ? 0.32 : 0.5), across - 8 - 6 * zoom, text ?? ink);
       context.fillStyle = text ?? muted;
-      if (zoom > 0.55) context.fillText(`${formatShare(node.cycles / wholeCycles(data))}, ${formatTime(data.microseconds(node.cycles))}`, left + 10 * zoom, top + down * 0.7);
+      if (isHigh) context.fillText(`${formatShare(node.cycles / wholeCycles(data))}, ${formatTime(data.microseconds(node.cycles))}`, left + 4 + 6 * zoom, top + down * 0.7);
       context.restore();
     }
     context.globalAlpha = 1;
@@ -151,7 +160,7 @@ function makeNodeDetails(data, node, choose, toggle) {
     const table = makeTable({
       caption: title, rows: edges, sort: 1, portion: 12, onPick: (edge) => choose(edge[end]),
       columns: [
-        { label: title, value: (edge) => edge[end].label, cell: (edge) => makePath(edge[end].label) },
+        { label: title, help: "Boxes at the other end of an edge", value: (edge) => edge[end].label, cell: (edge) => makePath(edge[end].label) },
         { label: "Bytes", number: true, value: (edge) => edge.bytes, cell: (edge) => formatBytes(edge.bytes) },
         { label: "Tensors", number: true, value: (edge) => edge.variables.size, cell: (edge) => formatWhole(edge.variables.size), title: (edge) => shortenText([...edge.variables].slice(0, 8).map((variable) => data.variables.text("name", variable)).join(", "), 400) },
       ],

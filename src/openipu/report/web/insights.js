@@ -24,9 +24,9 @@ function showInsights(data, root, parameters) {
       { label: "Remedy", value: (row) => row.remedy, cell: (row) => row.remedy },
     ],
   });
-  if (!data.summary.fit.fits) root.append(makeLevers(data.summary, parameters));
-  root.append(make("div", { class: "controls" }, box, make("span", { class: "push" }), table.element.querySelector(".saves")), list);
+  if (!data.summary.fit.fits) root.append(makeLevers(data, parameters));
   if (data.other) root.append(makeInsightComparison(data));
+  root.append(make("div", { class: "controls" }, box, make("span", { class: "push" }), table.element.querySelector(".saves")), list);
 
   function fill() {
     const wanted = box.value.trim().toLowerCase();
@@ -37,7 +37,7 @@ function showInsights(data, root, parameters) {
   return { update: () => {} };
 }
 
-const formatFinding = ({ value, unit }) => (unit === "bytes" ? formatBytes(value) : unit === "ratio" ? `${value.toFixed(2)}×` : formatShare(value));
+const formatFinding = ({ value, unit }) => (unit === "bytes" ? formatTileBytes(value) : unit === "ratio" ? `${value.toFixed(2)}×` : formatShare(value));
 
 function makeFinding(finding) {
   const evidence = finding.evidence.map((entry) => {
@@ -56,14 +56,16 @@ function makeFinding(finding) {
 function makeInsightComparison(data) {
   const keys = (report) => new Map(report.summary.insights.map((finding) => [finding.rule, finding]));
   const [own, theirs] = [keys(data), keys(data.other)];
-  const rules = [...new Set([...own.keys(), ...theirs.keys()])];
+  // What only one of them has comes first, then what they say differently.
+  const rankOf = (rule) => (own.has(rule) !== theirs.has(rule) ? 0 : own.get(rule).title !== theirs.get(rule).title ? 1 : 2);
+  const rules = [...new Set([...own.keys(), ...theirs.keys()])].sort((a, b) => rankOf(a) - rankOf(b));
   const [one, two] = nameReports(data);
   const table = makeTable({
     caption: "Insights of both reports", rows: rules,
     columns: [
       { label: "Rule", value: (rule) => rule, cell: (rule) => rule.replaceAll("-", " ") },
-      { label: one, value: (rule) => own.get(rule)?.title ?? "", cell: (rule) => own.get(rule)?.title ?? "–" },
-      { label: two, value: (rule) => theirs.get(rule)?.title ?? "", cell: (rule) => theirs.get(rule)?.title ?? "–" },
+      { label: one, help: "What the rule says of the report that is shown", value: (rule) => own.get(rule)?.title ?? "", cell: (rule) => own.get(rule)?.title ?? "–" },
+      { label: two, help: "What it says of the other report", value: (rule) => theirs.get(rule)?.title ?? "", cell: (rule) => theirs.get(rule)?.title ?? "–" },
     ],
   });
   table.element.id = "insight-comparison";

@@ -13,8 +13,8 @@ function makeIpuVerdicts(data) {
     columns: [
       { label: "IPU", value: (row) => row.ipu, cell: (row) => `IPU ${row.ipu}` },
       { label: "Verdict", value: (row) => row.bytes_over, cell: (row) => make("span", { class: row.fits ? "tag good" : "tag", text: verdictOf(row) }) },
-      { label: "Fullest tile", number: true, value: (row) => row.peak_bytes, cell: (row) => formatBytes(row.peak_bytes) },
-      { label: `Of ${formatBytes(fit.limit_bytes)}`, number: true, value: (row) => row.peak_bytes, cell: (row) => make("span", {}, formatShare(row.peak_bytes / fit.limit_bytes), makeMeter(row.peak_bytes / fit.limit_bytes, row.fits ? "good" : "bad")) },
+      { label: "Fullest tile", number: true, value: (row) => row.peak_bytes, cell: (row) => formatTileBytes(row.peak_bytes) },
+      { label: `Of ${formatTileBytes(fit.limit_bytes)}`, help: "Share of what a tile can use", number: true, value: (row) => row.peak_bytes, cell: (row) => make("span", {}, formatShare(row.peak_bytes / fit.limit_bytes), makeMeter(row.peak_bytes / fit.limit_bytes, row.fits ? "good" : "bad")) },
       { label: "Tile", number: true, value: (row) => row.peak_tile, cell: (row) => formatWhole(row.peak_tile) },
       { label: "All tiles", number: true, value: (row) => row.needed_bytes, cell: (row) => formatBytes(row.needed_bytes) },
       ...(pipeline ? [
@@ -52,7 +52,7 @@ function makeIpuCharts(data, chosen, change) {
     const canvas = make("canvas", { "aria-label": `Bytes on the tiles of IPU ${memory.ipu}`, role: "img" });
     const button = make("button", { type: "button", "aria-pressed": String(place === chosen), onclick: () => change(place) },
       make("span", { class: "chart-head" }, make("b", { text: `IPU ${memory.ipu}` }), make("span", { class: entry.fits ? "good" : "bad", text: verdictOf(entry) })),
-      canvas, make("span", { class: "chart-note", text: `max ${formatBytes(entry.peak_bytes)}, ${formatShare(entry.peak_bytes / fit.limit_bytes)}` }));
+      canvas, make("span", { class: "chart-note", text: `max ${formatTileBytes(entry.peak_bytes)}, ${formatShare(entry.peak_bytes / fit.limit_bytes)}` }));
     return { button, canvas, ...totals[place] };
   });
   const element = make("div", { class: "charts", role: "group", "aria-label": "All IPUs: choose one", id: "ipu-charts" }, ...charts.map((chart) => chart.button));
@@ -72,7 +72,8 @@ function makeIpuCharts(data, chosen, change) {
       for (const [bytes, colour] of columns) {
         context.fillStyle = colour;
         const size = (bytes[fullest] / top) * height;
-        context.fillRect(pixel, height - size, 1.2, size);
+        const [x, end] = [pixel, pixel + 1].map((place) => Math.round(place * density) / density);
+        context.fillRect(x, height - size, end - x, size);
       }
     }
     context.fillStyle = themeColour("limit");

@@ -1,8 +1,12 @@
 // Does not fit: what each lever would save and cost, planned again, and the line that pulls it.
 
-const FRONT_ENDS = { openipu: "openipu", poptorch: "PopTorch", "optimum.graphcore": "Optimum", lightning: "Lightning" };
+const FRONT_ENDS = { openipu: "openipu", poptorch: "PopTorch", "optimum.graphcore": "Optimum", lightning: "Lightning", popart: "PopART", tensorflow: "TensorFlow", keras: "Keras", paddle: "Paddle" };
 
-function makeLevers({ fit, advice }, parameters) {
+function makeLevers({ summary: { fit, advice }, tree }, parameters) {
+  if (!advice && tree.length) {
+    return makeAdvicePanel(make("p", { id: "own-mapping" }, "This program maps its tensors and vertices to tiles itself, so no option moves them. Spread the largest of what is listed below over more tiles, with ", make("code", { text: "graph.setTileMapping" }), " or ",
+      make("code", { text: "poputil.mapTensorLinearly" }), ", or give library calls a lower ", make("code", { text: "availableMemoryProportion" }), "."));
+  }
   if (!advice) {
     return makeAdvicePanel(make("p", {}, "No lever was planned again. ", make("code", { text: "openipu plan --profile DIR TARGET" }), " does that, and says what each one saves and costs."));
   }
@@ -21,10 +25,9 @@ function makeLevers({ fit, advice }, parameters) {
       { label: "Fullest tile", key: "peak_tile_bytes", number: true, value: (row) => row.peak_tile_bytes, cell: (row) => formatBytesOf(row.peak_tile_bytes, fit.limit_bytes) },
       { label: "Saved on it", key: "saved_tile_bytes", number: true, value: (row) => row.saved_tile_bytes, cell: (row) => formatBytes(row.saved_tile_bytes) },
       { label: "Saved in all", key: "saved_bytes", number: true, value: (row) => row.saved_bytes, cell: (row) => formatBytes(row.saved_bytes) },
-      { label: "IPU cycles a sample", key: "paid_ipu_cycles_per_sample", number: true, value: (row) => row.paid_ipu_cycles_per_sample, cell: (row) => formatPaid(Math.round(row.paid_ipu_cycles_per_sample)),
-        title: () => "Over all IPUs in use: twice the IPUs for the same time cost twice as much" },
+      { label: "IPU cycles a sample", key: "paid_ipu_cycles_per_sample", number: true, value: (row) => row.paid_ipu_cycles_per_sample, cell: (row) => formatPaid(Math.round(row.paid_ipu_cycles_per_sample)) },
       { label: "Time a sample", key: "slowdown", number: true, value: (row) => row.slowdown ?? Infinity, cell: (row) => row.change },
-      { label: "How", value: (row) => row.words[words] ?? "", cell: (row) => make("code", { text: row.words[words] ?? "" }) },
+      { label: "How", keep: true, value: (row) => row.words[words] ?? "", cell: (row) => (row.words[words] ? make("code", { text: row.words[words] }) : make("span", { class: "muted", text: "no such setting there" })) },
     ],
   });
   table.element.id = "levers";

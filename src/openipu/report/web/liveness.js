@@ -16,6 +16,7 @@ function showLiveness(data, root, parameters) {
 
   const plot = new Plot({
     label: `Live bytes at each of ${steps} steps. Arrow keys choose a step.`,
+    name: "liveness",
     role: "slider",
     height: (width) => (width < 600 ? 280 : 380),
     margins: { top: 30 },
@@ -48,9 +49,9 @@ function showLiveness(data, root, parameters) {
     make("section", { class: "panel", "aria-label": "Live bytes by step" },
       make("div", { class: "controls" }, choice,
         make("div", { class: "choice", role: "group", "aria-label": "Tiles shown" }, all, one), make("label", {}, "Tile", tileNumber), make("label", {}, "Step", number), make("label", {}, "Steps", several),
-        make("button", { type: "button", text: "Peak", onclick: () => choose(indexOfLargest(series.live)) }), make("label", {}, withAlways, "Always live"), limit.element, make("span", { class: "push" }), plot.tools),
+        make("button", { type: "button", text: "Peak", onclick: () => choose(indexOfLargest(series.live)) }), make("label", {}, withAlways, "Always live"), limit.element, make("span", { class: "push" }), plot.saves, plot.tools),
       legend, plot.element,
-      make("p", { class: "hint", text: "Click a step for the variables live there, with Shift to put several side by side. Arrow keys move by one step, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
+      make("p", { class: "hint", text: `Click a step for the variables live there, with Shift to put several side by side. Arrow keys move by one step, with Shift by ten. ${WHEEL_HINT} Drag pans.` })),
     details,
   );
 
@@ -71,11 +72,11 @@ function showLiveness(data, root, parameters) {
     const always = (tile) => code.reduce((sum, bytes) => sum + bytes[tile], memory.alwaysLive[tile]);
     if (state.one) {
       const live = report.liveOnTile(memory.ipu, state.tile);
-      return { live, kinds: report.liveByKind(memory.ipu, live, state.tile), always: always(state.tile), limit: fit.limit_bytes };
+      return { live, kinds: report.liveByKind(memory.ipu, live, state.tile), always: always(state.tile), limit: fit.limit_bytes, format: formatTileBytes };
     }
     let sum = 0;
     for (let tile = 0; tile < report.tiles; tile++) sum += always(tile);
-    return { live: memory.liveByStep, kinds: report.liveByKind(memory.ipu, memory.liveByStep), always: sum, limit: fit.limit_bytes * data.tiles };
+    return { live: memory.liveByStep, kinds: report.liveByKind(memory.ipu, memory.liveByStep), always: sum, limit: fit.limit_bytes * data.tiles, format: formatBytes };
   }
   function changeSource(isOne, tile) {
     state.one = isOne;
@@ -91,10 +92,10 @@ function showLiveness(data, root, parameters) {
     one.setAttribute("aria-pressed", state.one && state.tile === fit.peak_tile);
     const peak = indexOfLargest(series.live);
     legend.replaceChildren(
-      make("li", {}, make("span", { class: "name", text: "not always live " }), make("b", { text: formatBytes(series.live[peak]) }), " at its peak:"),
+      make("li", {}, make("span", { class: "name", text: "not always live " }), make("b", { text: series.format(series.live[peak]) }), " at its peak:"),
       ...[...series.kinds.toReversed().map(([kind, bytes]) => [kind, bytes[peak], ""]).filter(([kind]) => kind !== "not always live"), ["always live", series.always, ""]].map(([name, bytes, note]) =>
-        make("li", {}, makeSwatch(name), make("span", { class: "name", text: `${name} ` }), make("b", { text: formatBytes(bytes) }), note)),
-      ...(theirs ? [make("li", {}, make("span", { class: "line-key" }), make("span", { class: "name", text: `${nameReports(data)[1]}, its steps stretched to the same width ` }), make("b", { text: formatBytes(theirs.always + theirs.live.reduce((most, bytes) => Math.max(most, bytes), 0)) }), " at its peak")] : []));
+        make("li", {}, makeSwatch(name), make("span", { class: "name", text: `${name} ` }), make("b", { text: series.format(bytes) }), note)),
+      ...(theirs ? [make("li", {}, make("span", { class: "line-key" }), make("span", { class: "name", text: `${nameReports(data)[1]}, its steps stretched to the same width ` }), make("b", { text: series.format(theirs.always + theirs.live.reduce((most, bytes) => Math.max(most, bytes), 0)) }), " at its peak")] : []));
     if (state.steps.length) chooseAll(state.steps);
     plot.paint();
   }
@@ -106,11 +107,11 @@ function showLiveness(data, root, parameters) {
     const { steps: table } = data;
     const op = table.op[step];
     return [
-      `Step ${formatWhole(step)}: ${formatBytes(series.always + series.live[step])}`,
-      ["not always live", formatBytes(series.live[step])],
-      ...series.kinds.toReversed().filter(([, bytes]) => bytes[step]).map(([kind, bytes]) => [kind, formatBytes(bytes[step]), kind]),
-      ["always live", formatBytes(series.always), "always live"],
-      ...(state.one ? [] : [["fullest tile, not always live", formatBytes(data.memory[state.ipu].fullestByStep[step])]]),
+      `Step ${formatWhole(step)}: ${series.format(series.always + series.live[step])}`,
+      ["not always live", series.format(series.live[step])],
+      ...series.kinds.toReversed().filter(([, bytes]) => bytes[step]).map(([kind, bytes]) => [kind, series.format(bytes[step]), kind]),
+      ["always live", series.format(series.always), "always live"],
+      ...(state.one ? [] : [["fullest tile, not always live", formatTileBytes(data.memory[state.ipu].fullestByStep[step])]]),
       [table.text("phase", step), `${table.text("kind", step)}: ${table.text("name", step)}`, table.text("kind", step)],
       ...(op >= 0 ? [[shortenOp(data.ops.text("op", op)), data.ops.text("module", op)]] : []),
     ];
@@ -125,7 +126,7 @@ function showLiveness(data, root, parameters) {
     const theirHighest = theirs ? theirBase + theirs.live.reduce((most, bytes) => Math.max(most, bytes), 0) : 0;
     const withLimit = limit.shows(base ? highest : 0, series.limit);
     const top = Math.max(highest, theirHighest, withLimit ? series.limit : 0, 1024) * 1.1;
-    view.drawByteAxis(context, top);
+    view.drawByteAxis(context, top, state.one ? "KiB" : null);
     const right = view.width - view.margins.right;
     const ground = view.toHeight(0, top);
     const shelf = view.toHeight(base, top);
@@ -135,6 +136,7 @@ function showLiveness(data, root, parameters) {
     for (let pixel = 0; pixel < view.plotWidth; pixel++) {
       const start = Math.max(0, Math.floor(view.toValue(view.margins.left + pixel)));
       const stop = Math.min(steps, Math.max(start + 1, Math.ceil(view.toValue(view.margins.left + pixel + 1))));
+      const [x, end] = [pixel, pixel + 1].map((place) => view.snap(view.margins.left + place));
       let worst = start;
       for (let step = start; step < stop; step++) if (series.live[step] > series.live[worst]) worst = step;
       let below = base;
@@ -142,15 +144,15 @@ function showLiveness(data, root, parameters) {
         if (!bytes[worst]) return;
         const y = view.toHeight(below + bytes[worst], top);
         context.fillStyle = colours[place];
-        context.fillRect(view.margins.left + pixel, y, 1, view.toHeight(below, top) - y);
+        context.fillRect(x, y, end - x, view.toHeight(below, top) - y);
         below += bytes[worst];
       });
     }
     if (theirs?.live.length) drawTheirs(context, view, theirBase, top);
     drawPhases(context, view);
     for (const step of state.steps) drawSelection(context, view, step, step + 1);
-    if (withLimit) drawLimit(context, view, series.limit, top, `${formatBytes(series.limit)} usable`);
-    drawMarker(context, view, peak + 0.5, view.toHeight(highest, top), `max ${formatBytes(highest)}, step ${formatWhole(peak)}`);
+    if (withLimit) drawLimit(context, view, series.limit, top, `${series.format(series.limit)} usable`);
+    drawMarker(context, view, peak + 0.5, view.toHeight(highest, top), `max ${series.format(highest)}, step ${formatWhole(peak)}`);
     view.drawBottomAxis(context, formatWhole, "step");
   }
 
@@ -197,7 +199,7 @@ function showLiveness(data, root, parameters) {
     several.value = chosen.length > 1 ? chosen.join(", ") : "";
     address.note({ step, steps: chosen.length > 1 ? chosen.join(",") : null });
     const total = series.always + series.live[step];
-    for (const [name, value] of [["valuemin", 0], ["valuemax", steps - 1], ["valuenow", step], ["valuetext", `step ${step}, ${formatBytes(total)}`]]) plot.canvas.setAttribute(`aria-${name}`, value);
+    for (const [name, value] of [["valuemin", 0], ["valuemax", steps - 1], ["valuenow", step], ["valuetext", `step ${step}, ${series.format(total)}`]]) plot.canvas.setAttribute(`aria-${name}`, value);
     details.replaceChildren(chosen.length > 1 ? makeStepColumns(data, state, chosen, series) : makeStepDetails(data, state, total, series));
     plot.paint();
   }
@@ -238,14 +240,14 @@ function makeStepDetails(data, { ipu, step, tile, one }, total, series) {
   }
   const where = one ? `tile ${tile}` : "all tiles";
   const facts = makeFacts(`Step ${step}`, [
-    [`Live on ${where}`, formatBytes(total)],
-    ["Not always live", formatBytes(series.live[step])],
-    ...series.kinds.toReversed().filter(([, bytes]) => bytes[step]).map(([kind, bytes]) => [`Not always live: ${kind}`, formatBytes(bytes[step])]),
-    ["Always live", formatBytes(series.always)],
+    [`Live on ${where}`, series.format(total)],
+    ["Not always live", series.format(series.live[step])],
+    ...series.kinds.toReversed().filter(([, bytes]) => bytes[step]).map(([kind, bytes]) => [`Not always live: ${kind}`, series.format(bytes[step])]),
+    ["Always live", series.format(series.always)],
     ["Kind", `${steps.text("kind", step)}: ${steps.text("name", step)}`],
     ["Phase", steps.text("phase", step)],
     ["IPU, stage of the step", data.memory.length > 1 ? `${steps.ipu[step]}, ${steps.stage[step]}` : null],
-    ["Cycles", `${formatWhole(steps.cycles[step])} (${formatMicroseconds(data.microseconds(steps.cycles[step]))})`],
+    ["Cycles", `${formatWhole(steps.cycles[step])} (${formatTime(data.microseconds(steps.cycles[step]))})`],
     ["Op", op >= 0 ? make("a", { href: address.link({ view: "trace", op }), text: shortenOp(ops.text("op", op)) }) : null],
     ["Module", op >= 0 && ops.text("module", op) ? makePath(ops.text("module", op)) : null],
     ["Line", op >= 0 ? ops.text("line", op) : null],
@@ -253,5 +255,5 @@ function makeStepDetails(data, { ipu, step, tile, one }, total, series) {
   facts.id = "step-facts";
   return make("div", {}, makePanel(`Step ${formatWhole(step)}`, facts),
     makePanel(`Variables live at step ${formatWhole(step)}, without the always live (${formatWhole(rows.length)})`,
-      makeVariableTable(data, rows, one ? "On the tile" : "Bytes", `Variables live at step ${step}`)));
+      makeVariableTable(data, rows, one ? "On the tile" : "Bytes", `Variables live at step ${step}`, "step-variables")));
 }

@@ -10,7 +10,8 @@ function showMemory(data, root, parameters) {
     make("p", { class: "lead", text: "Modelled bytes on every tile: code and always-live variables, and on top, by kind, the most that was live besides, each tile at its own worst step. " }, explainLimit(data)));
 
   const plot = new Plot({
-    label: `Bytes on each of ${data.tiles} tiles of an IPU; the fullest is tile ${fit.peak_tile}${data.memory.length > 1 ? ` of IPU ${fit.peak_ipu}` : ""} with ${formatBytes(fit.peak_bytes)} of ${formatBytes(fit.limit_bytes)}. Arrow keys choose a tile.`,
+    label: `Bytes on each of ${data.tiles} tiles of an IPU; the fullest is tile ${fit.peak_tile}${data.memory.length > 1 ? ` of IPU ${fit.peak_ipu}` : ""} with ${formatTileBytes(fit.peak_bytes)} of ${formatTileBytes(fit.limit_bytes)}. Arrow keys choose a tile.`,
+    name: "memory",
     role: "slider",
     height: (width) => (width < 600 ? 280 : 380),
     from: 0, to: data.tiles, minimumSpan: Math.min(8, data.tiles), tickStep: 1,
@@ -44,9 +45,9 @@ function showMemory(data, root, parameters) {
   root.append(
     make("section", { class: "panel", "aria-label": "Bytes per tile" },
       make("div", { class: "controls" }, make("div", { class: "choice", role: "group", "aria-label": "Shown as" }, ...choices), choice, make("label", {}, "Tile", number), make("label", {}, "Tiles", several),
-        make("button", { type: "button", text: "Fullest tile", onclick: () => choose(indexOfLargest(totals)) }), planTools, limit.element, make("span", { class: "push" }), plot.tools),
+        make("button", { type: "button", text: "Fullest tile", onclick: () => choose(indexOfLargest(totals)) }), planTools, limit.element, make("span", { class: "push" }), plot.saves, plan.saves, plot.tools),
       legend, plot.element, plan.element,
-      make("p", { class: "hint", text: "Click a tile for its variables, with Shift to put several side by side. Arrow keys move by one tile, with Shift by ten; drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
+      make("p", { class: "hint", text: `Click a tile for its vertices and variables, with Shift to put several side by side. Arrow keys move by one tile, with Shift by ten. ${WHEEL_HINT} Drag pans.` })),
     details,
   );
 
@@ -74,8 +75,8 @@ function showMemory(data, root, parameters) {
     state.shown = name;
     address.note({ shown: name === "plan" ? "plan" : null });
     for (const button of choices) button.setAttribute("aria-pressed", button.dataset.shown === name);
-    for (const element of [plot.element, plot.tools, limit.element]) element.hidden = name === "plan";
-    for (const element of [plan.element, planTools]) element.hidden = name !== "plan";
+    for (const element of [plot.element, plot.tools, plot.saves, limit.element]) element.hidden = name === "plan";
+    for (const element of [plan.element, planTools, plan.saves]) element.hidden = name !== "plan";
     paintAll();
   }
   function paintPart(name) {
@@ -85,10 +86,10 @@ function showMemory(data, root, parameters) {
   }
   function fillLegend() {
     legend.replaceChildren(...parts.toReversed().map((part) =>
-      make("li", {}, makeSwatch(part.name), make("span", { class: "name", text: `${part.name} ` }), make("b", { text: formatBytes(part.bytes.reduce((sum, bytes) => sum + bytes, 0)) }))),
+      make("li", {}, makeSwatch(part.name), make("span", { class: "name", text: `${nameMemory(part.name)} ` }), make("b", { text: formatBytes(part.bytes.reduce((sum, bytes) => sum + bytes, 0)) }))),
     ...(theirs ? [make("li", {}, make("span", { class: "line-key" }), make("span", { class: "name", text: `${nameReports(data)[1]}, total ` }), make("b", { text: formatBytes(theirs.reduce((sum, bytes) => sum + bytes, 0)) }))] : []));
     const own = state.variable >= 0 ? [make("option", { value: `variable ${state.variable}`, text: `variable ${shortenText(data.variables.text("name", state.variable), 50)}` })] : [];
-    colour.replaceChildren(make("option", { value: "", text: "total of the limit" }), ...parts.map((part) => make("option", { value: part.name, text: part.name })), ...own);
+    colour.replaceChildren(make("option", { value: "", text: "total of the limit" }), ...parts.map((part) => make("option", { value: part.name, text: nameMemory(part.name) })), ...own);
     colour.value = own.length ? `variable ${state.variable}` : state.part;
   }
   function changeIpu(ipu, tile) {
@@ -107,9 +108,9 @@ function showMemory(data, root, parameters) {
     return x < plot.margins.left || tile < 0 || tile >= data.tiles ? null : tile;
   }
   function describeTile(tile) {
-    const rows = parts.toReversed().filter((part) => part.bytes[tile]).map((part) => [part.name, formatBytes(part.bytes[tile]), part.name]);
-    const other = theirs ? [[`${nameReports(data)[1]}`, `${formatBytes(theirs[tile])} (${formatChange(totals[tile], theirs[tile])})`]] : [];
-    return [`Tile ${tile}: ${formatBytes(totals[tile])}`, [`of ${formatBytes(fit.limit_bytes)}`, formatShare(totals[tile] / fit.limit_bytes)], ...other, ...rows];
+    const rows = parts.toReversed().filter((part) => part.bytes[tile]).map((part) => [nameMemory(part.name), formatTileBytes(part.bytes[tile]), part.name]);
+    const other = theirs ? [[`${nameReports(data)[1]}`, `${formatTileBytes(theirs[tile])} (${formatChange(totals[tile], theirs[tile])})`]] : [];
+    return [`Tile ${tile}: ${formatTileBytes(totals[tile])}`, [`of ${formatTileBytes(fit.limit_bytes)}`, formatShare(totals[tile] / fit.limit_bytes)], ...other, ...rows];
   }
 
   // One column a pixel: where several tiles share it, the fullest of them stands for all.
@@ -118,7 +119,7 @@ function showMemory(data, root, parameters) {
     const highest = Math.max(most, totals.reduce((high, bytes) => Math.max(high, bytes), 0));
     const withLimit = limit.shows(highest, fit.limit_bytes);
     const top = Math.max(withLimit ? fit.limit_bytes : 0, highest, 1024) * 1.1;
-    view.drawByteAxis(context, top);
+    view.drawByteAxis(context, top, "KiB");
     const colours = parts.map((part) => colourOf(part.name));
     drawColumns(view, data.tiles, totals, (tile, x, width) => {
       let below = 0;
@@ -136,9 +137,9 @@ function showMemory(data, root, parameters) {
       drawColumns(view, data.tiles, theirs, (tile, x, width) => context.fillRect(x, view.toHeight(theirs[tile], top) - 1, Math.max(1, width), 2));
     }
     for (const tile of state.tiles) drawSelection(context, view, tile, tile + 1);
-    if (withLimit) drawLimit(context, view, fit.limit_bytes, top, `${formatBytes(fit.limit_bytes)} usable`);
+    if (withLimit) drawLimit(context, view, fit.limit_bytes, top, `${formatTileBytes(fit.limit_bytes)} usable`);
     const fullest = indexOfLargest(totals);
-    drawMarker(context, view, fullest + 0.5, view.toHeight(totals[fullest], top), `max ${formatBytes(totals[fullest])}, tile ${fullest}`);
+    drawMarker(context, view, fullest + 0.5, view.toHeight(totals[fullest], top), `max ${formatTileBytes(totals[fullest])}, tile ${fullest}`);
     view.drawBottomAxis(context, formatWhole, "tile");
   }
 
@@ -155,7 +156,7 @@ function showMemory(data, root, parameters) {
     several.value = tiles.length > 1 ? tiles.join(", ") : "";
     address.note({ tile: state.tile, tiles: tiles.length > 1 ? tiles.join(",") : null });
     const { canvas } = plot;
-    for (const [name, value] of [["valuemin", 0], ["valuemax", data.tiles - 1], ["valuenow", state.tile], ["valuetext", `tile ${state.tile}, ${formatBytes(totals[state.tile])}`]]) canvas.setAttribute(`aria-${name}`, value);
+    for (const [name, value] of [["valuemin", 0], ["valuemax", data.tiles - 1], ["valuenow", state.tile], ["valuetext", `tile ${state.tile}, ${formatTileBytes(totals[state.tile])}`]]) canvas.setAttribute(`aria-${name}`, value);
     if (tiles.length > 1) details.replaceChildren(makeTileColumns(data, state.ipu, tiles, parts, totals));
     else details.replaceChildren(makeTileDetails(data, state.ipu, state.tile, parts, totals[state.tile], theirs));
     paintAll();

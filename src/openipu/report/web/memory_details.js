@@ -12,9 +12,8 @@ function drawColumns(view, count, totals, drawColumn) {
   const perTile = view.plotWidth / (to - from);
   if (perTile >= 1) {
     for (let tile = Math.floor(from); tile < Math.min(count, Math.ceil(to)); tile++) {
-      // Whole pixels: columns of broken widths would make a pattern of their own.
-      const x = Math.round(Math.max(view.margins.left, view.toPixel(tile)));
-      const end = Math.round(Math.min(view.width - view.margins.right, view.toPixel(tile + 1)));
+      const x = view.snap(Math.max(view.margins.left, view.toPixel(tile)));
+      const end = view.snap(Math.min(view.width - view.margins.right, view.toPixel(tile + 1)));
       drawColumn(tile, x, end - x - (perTile > 6 ? 1 : 0));
     }
     return;
@@ -24,7 +23,8 @@ function drawColumns(view, count, totals, drawColumn) {
     const stop = Math.min(count, Math.max(start + 1, Math.floor(view.toValue(view.margins.left + pixel + 1))));
     let fullest = start;
     for (let tile = start; tile < stop; tile++) if (totals[tile] > totals[fullest]) fullest = tile;
-    drawColumn(fullest, view.margins.left + pixel, 1);
+    const [x, end] = [pixel, pixel + 1].map((place) => view.snap(view.margins.left + place));
+    drawColumn(fullest, x, end - x);
   }
 }
 
@@ -49,8 +49,8 @@ function makeIpuChoice(data, ipu, change) {
 // Why less is usable than a tile has; the same words stand in docs/report.md.
 function explainLimit(data) {
   const { tile_memory_bytes: whole, tile_reserved_bytes: reserved, tile_gap_bytes: gaps } = data.summary.system.figures.target;
-  const lost = gaps?.value ? ` and ${formatBytes(gaps.value)} are set aside for gaps between variables and code that is not counted` : "";
-  return `${formatBytes(data.summary.fit.limit_bytes)} of a tile's ${formatBytes(whole.value)} are usable: ${formatBytes(reserved.value)} are reserved for stacks and the loader${lost}. Gaps are not placed one by one: what is left below the limit is free.`;
+  const lost = gaps?.value ? ` and ${formatTileBytes(gaps.value)} are set aside for gaps between variables and code that is not counted` : "";
+  return `${formatTileBytes(data.summary.fit.limit_bytes)} of a tile's ${formatTileBytes(whole.value)} are usable: ${formatTileBytes(reserved.value)} are reserved for stacks and the loader${lost}. Gaps are not placed one by one: what is left below the limit is free.`;
 }
 
 // A box that draws the limit, and with it an axis that reaches it. Until the reader says, it does where half of it is used.
@@ -131,19 +131,19 @@ function makeTileDetails(data, ipu, tile, parts, total, theirs = null) {
     if (bytes) rows.push({ variable, bytes });
   }
   const breakdown = makeFacts(`Memory of tile ${tile}`, [
-    ["Total", `${formatBytes(total)} (${formatWhole(total)} bytes)`],
-    ["The same tile in the other report", theirs ? make("span", {}, `${formatBytes(theirs[tile])} `, makeChange(total, theirs[tile], { format: formatBytes })) : null],
-    ["Free below the limit", formatBytes(Math.max(0, data.summary.fit.limit_bytes - total))],
-    ["Not always live", formatBytes(parts.reduce((sum, part) => sum + (part.group === "not always live" ? part.bytes[tile] : 0), 0))],
-    ...parts.toReversed().filter((part) => part.bytes[tile]).map((part) => [part.name, formatBytes(part.bytes[tile])]),
+    ["Total", `${formatTileBytes(total)} (${formatWhole(total)} bytes)`],
+    ["The same tile in the other report", theirs ? make("span", {}, `${formatTileBytes(theirs[tile])} `, makeChange(total, theirs[tile], { format: formatTileBytes })) : null],
+    ["Free below the limit", formatTileBytes(Math.max(0, data.summary.fit.limit_bytes - total))],
+    ["Not always live", formatTileBytes(parts.reduce((sum, part) => sum + (part.group === "not always live" ? part.bytes[tile] : 0), 0))],
+    ...parts.toReversed().filter((part) => part.bytes[tile]).map((part) => [nameMemory(part.name), formatTileBytes(part.bytes[tile])]),
     ["Worst step", make("a", { href: address.link({ view: "liveness", step, tile, ...(data.memory.length > 1 ? { ipu } : {}) }), text: formatWhole(step) })],
   ]);
   breakdown.id = "tile-breakdown";
   return make("div", {}, makePanel(`Tile ${tile}`, breakdown),
-    makePanel(`Variables on tile ${tile} at its worst step (${formatWhole(rows.length)})`, makeVariableTable(data, rows, "On the tile", `Variables on tile ${tile}`)));
+    makePanel(`Variables on tile ${tile} at its worst step (${formatWhole(rows.length)})`, makeVariableTable(data, rows, "On the tile", `Variables on tile ${tile}`, "tile-variables")), makeTileVertices(data, ipu, tile));
 }
 
-function makeVariableTable(data, rows, bytesLabel, caption) {
+function makeVariableTable(data, rows, bytesLabel, caption, id) {
   const table = data.variables;
   const origins = new Map();
   const origin = (row) => {
@@ -151,7 +151,7 @@ function makeVariableTable(data, rows, bytesLabel, caption) {
     return origins.get(row.variable);
   };
   const made = makeTable({
-    caption, rows, sort: 1,
+    caption, rows, sort: 1, portion: 25,
     columns: [
       { label: "Variable", value: (row) => table.text("name", row.variable), cell: (row) => makePath(table.text("name", row.variable)) },
       { label: bytesLabel, number: true, value: (row) => row.bytes, cell: (row) => formatBytes(row.bytes), title: (row) => `${formatWhole(row.bytes)} bytes` },
@@ -163,5 +163,6 @@ function makeVariableTable(data, rows, bytesLabel, caption) {
       { label: "Line", value: (row) => origin(row).line, cell: (row) => makeSource(origin(row).line) },
     ],
   });
+  made.element.id = id;
   return made.element;
 }

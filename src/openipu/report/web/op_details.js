@@ -12,19 +12,22 @@ function findOps(data, text) {
   return found;
 }
 
+// {element, balance}: a chart of the step's tiles, to be closed with it.
 function makeOpDetails(data, op, step) {
   const { ops, steps } = data;
+  const balance = step < 0 ? null : makeBalanceChart(data, step);
   const stepFacts = step < 0 ? null : makePanel(`Step ${formatWhole(step)}`, makeFacts(`Step ${step}`, [
     ["Kind", `${steps.text("kind", step)}: ${steps.text("name", step)}`],
-    ["Cycles", `${formatWhole(steps.cycles[step])} (${formatMicroseconds(data.microseconds(steps.cycles[step]))})`],
+    ["Cycles", `${formatWhole(steps.cycles[step])} (${formatTime(data.microseconds(steps.cycles[step]))})`],
     ["Repeats", steps.repeats[step] > 1 ? formatWhole(steps.repeats[step]) : null],
-    ["Tiles", formatWhole(steps.tiles[step])],
+    ...listBalance(data, step),
     ["IPU", data.memory.length > 1 ? formatWhole(steps.ipu[step]) : null],
     ["Moved", steps.moved_bytes[step] ? formatBytes(steps.moved_bytes[step]) : null],
     ["FLOPs", steps.flops[step] ? formatWhole(steps.flops[step]) : null],
     ["Live bytes", make("a", { href: address.link({ view: "liveness", step }), text: "at this step" })],
-  ]));
-  if (op < 0) return make("div", {}, stepFacts);
+  ]), balance ? make("h3", { text: "Cycles of each tile" }) : null, balance?.element);
+  if (stepFacts) stepFacts.id = "step-facts";
+  if (op < 0) return { element: make("div", {}, stepFacts), balance };
   const cycles = ops.cycles[op];
   const plan = ops.text("plan", op) ? JSON.parse(ops.text("plan", op)) : {};
   const facts = makeFacts("Op", [
@@ -35,7 +38,7 @@ function makeOpDetails(data, op, step) {
     ["Line", ops.text("line", op)],
     ["Family, phase", `${ops.text("family", op)}, ${ops.text("phase", op)}`],
     ["Cycles (modelled)", formatWhole(cycles)],
-    ["Time (modelled)", formatMicroseconds(data.microseconds(cycles))],
+    ["Time (modelled)", formatTime(data.microseconds(cycles))],
     ["Of a call", formatShare(data.callCycles(op) / data.summary.timing.call_cycles)],
     ["FLOPs", ops.flops[op] ? `${formatWhole(ops.flops[op])} (${formatRate((ops.flops[op] / cycles) * data.clock)})` : null],
     ["Of peak", ops.share_of_peak[op] >= 0 ? formatShare(ops.share_of_peak[op]) : null],
@@ -46,5 +49,5 @@ function makeOpDetails(data, op, step) {
     ["Figures are", `${ops.text("provenance", op)}${ops.text("basis", op) ? `: ${ops.text("basis", op)}` : ""}`],
   ]);
   facts.id = "op-facts";
-  return make("div", { class: "grid" }, makePanel(shortenOp(ops.text("op", op)), facts), stepFacts);
+  return { element: make("div", { class: "grid" }, stepFacts, makePanel(shortenOp(ops.text("op", op)), facts)), balance };
 }

@@ -51,14 +51,14 @@ function makeGroupTable(data, grouping, list, { sort, descending, onSort, onPick
   const peakOf = (row) => (row.peakCycles ? row.peak / row.peakCycles : -1);
   const ipus = (row) => new Set(row.ops.map((op) => data.ops.ipu[op])).size;
   const columns = [
-    { key: grouping, label: title, value: (row) => row.key, cell: (row) => (grouping === "line" ? make("span", { class: "source", title: shortenText(row.key, 2000), text: row.key ? shortenText(shortenLine(row.key), 60) : "no line" }) : makePath(row.key || "no module")) },
+    { key: grouping, label: title, help: explainHeading({ label: title }) ?? "Ops with the same of this are added up; a click lists them", value: (row) => row.key, cell: (row) => (grouping === "line" ? make("span", { class: "source", title: shortenText(row.key, 2000), text: row.key ? shortenText(shortenLine(row.key), 60) : "no line" }) : makePath(row.key || "no module")) },
     { key: "ops", label: "Ops", number: true, value: (row) => row.ops.length, cell: (row) => formatWhole(row.ops.length) },
     { key: "share", label: "Of a call", number: true, value: (row) => row.cycles / whole, cell: (row) => make("span", {}, formatShare(row.cycles / whole), makeMeter(row.cycles / most)) },
     { key: "cycles", label: "Cycles a call", number: true, value: (row) => row.cycles, cell: (row) => formatWhole(row.cycles) },
-    { key: "microseconds", label: "µs a call", number: true, value: (row) => row.cycles, plain: (row) => data.microseconds(row.cycles), cell: (row) => formatMicroseconds(data.microseconds(row.cycles)).replace(" µs", "") },
+    { key: "microseconds", label: "Time a call", number: true, value: (row) => row.cycles, plain: (row) => data.microseconds(row.cycles), cell: (row) => formatTime(data.microseconds(row.cycles)) },
     ...(theirs ? [
-      { key: "cycles_other", label: `Cycles, ${nameReports(data)[1]}`, number: true, value: (row) => theirs.get(row.key)?.cycles ?? 0, cell: (row) => formatWhole(theirs.get(row.key)?.cycles ?? 0) },
-      { key: "change", label: "Change", number: true, value: (row) => (theirs.get(row.key)?.cycles ?? 0) - row.cycles, cell: (row) => makeChange(row.cycles, theirs.get(row.key)?.cycles ?? 0) },
+      { key: "cycles_other", label: `Cycles, ${nameReports(data)[1]}`, help: GLOSSARY["Cycles, other report"], number: true, value: (row) => theirs.get(row.key)?.cycles ?? 0, cell: (row) => formatWhole(theirs.get(row.key)?.cycles ?? 0) },
+      { key: "change", label: "Change", number: true, value: (row) => Math.abs((theirs.get(row.key)?.cycles ?? 0) - row.cycles), plain: (row) => (theirs.get(row.key)?.cycles ?? 0) - row.cycles, cell: (row) => makeChange(row.cycles, theirs.get(row.key)?.cycles ?? 0) },
     ] : []),
     { key: "exchange", label: "Exchange", number: true, value: (row) => (row.once ? row.exchange / row.once : 0), cell: (row) => (row.once ? formatShare(row.exchange / row.once) : "–"), title: () => "share of these cycles that is exchange" },
     { key: "flops", label: "FLOPs", number: true, value: (row) => row.flops, cell: (row) => (row.flops ? formatCount(row.flops) : "–") },
@@ -68,7 +68,7 @@ function makeGroupTable(data, grouping, list, { sort, descending, onSort, onPick
     ...(data.memory.length > 1 ? [{ key: "ipus", label: "IPUs", number: true, value: ipus, cell: (row) => formatWhole(ipus(row)) }] : []),
   ];
   const place = columns.findIndex((column) => column.key === sort);
-  return { groups, ...makeTable({ caption: `Operations by ${title.toLowerCase()}`, columns, rows: groups, sort: place < 0 ? 2 : place, descending, portion: 150, filter: false, onSort: (at, down) => onSort(columns[at].key, down), onPick }) };
+  return { groups, ...makeTable({ caption: `Operations by ${title.toLowerCase()}`, columns, rows: groups, sort: place >= 0 ? place : theirs ? columns.findIndex((column) => column.key === "change") : 2, descending, portion: 150, filter: false, onSort: (at, down) => onSort(columns[at].key, down), onPick }) };
 }
 
 // Of several IPUs the cycles are added up, as in the summary.

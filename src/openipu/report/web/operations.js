@@ -82,23 +82,23 @@ function makeOpTable(data, rows, { sort, descending, onSort }) {
   const columns = [
     { key: "op", label: "Op", value: (op) => ops.text("op", op), cell: (op) => makePath(shortenOp(ops.text("op", op))), title: (op) => ops.text("name", op) },
     { key: "cycles", label: "Cycles", number: true, value: (op) => ops.cycles[op], cell: (op) => formatWhole(ops.cycles[op]) },
-    { key: "microseconds", label: "µs", number: true, value: (op) => ops.cycles[op], cell: (op) => formatMicroseconds(data.microseconds(ops.cycles[op])).replace(" µs", ""), plain: (op) => data.microseconds(ops.cycles[op]) },
+    { key: "microseconds", label: "Time", number: true, value: (op) => ops.cycles[op], cell: (op) => formatTime(data.microseconds(ops.cycles[op])), plain: (op) => data.microseconds(ops.cycles[op]) },
     { key: "share_of_call", label: "Of a call", number: true, value: (op) => data.callCycles(op) / whole, cell: (op) => formatShare(data.callCycles(op) / whole) },
     ...(matches ? [
-      { key: "cycles_other", label: `Cycles, ${nameReports(data)[1]}`, number: true, value: theirs, cell: (op) => (matches[op] >= 0 ? formatWhole(theirs(op)) : "not there") },
-      { key: "change", label: "Change", number: true, value: (op) => theirs(op) - ops.cycles[op], cell: (op) => (matches[op] >= 0 ? makeChange(ops.cycles[op], theirs(op)) : "–") },
+      { key: "cycles_other", label: `Cycles, ${nameReports(data)[1]}`, help: GLOSSARY["Cycles, other report"], number: true, value: theirs, cell: (op) => (matches[op] >= 0 ? formatWhole(theirs(op)) : "not there") },
+      { key: "change", label: "Change", number: true, value: (op) => Math.abs(theirs(op) - ops.cycles[op]), plain: (op) => theirs(op) - ops.cycles[op], cell: (op) => (matches[op] >= 0 ? makeChange(ops.cycles[op], theirs(op)) : "–") },
     ] : []),
-    { key: "exchange", label: "Exchange", number: true, value: exchangeOf, cell: (op) => (ops.cycles[op] ? formatShare(exchangeOf(op)) : "–"), title: () => "share of its cycles that is exchange" },
-    { key: "flops_per_second", label: "FLOP/s", number: true, value: rate, cell: (op) => (ops.flops[op] ? formatRate(rate(op)).replace("FLOP/s", "") : "–") },
+    { key: "exchange", spare: Boolean(matches), label: "Exchange", number: true, value: exchangeOf, cell: (op) => (ops.cycles[op] ? formatShare(exchangeOf(op)) : "–"), title: () => "share of its cycles that is exchange" },
+    { key: "flops_per_second", spare: true, label: "FLOP/s", number: true, value: rate, cell: (op) => (ops.flops[op] ? formatRate(rate(op)).replace("FLOP/s", "") : "–") },
     { key: "peak", label: "Of peak", number: true, value: (op) => ops.share_of_peak[op], cell: (op) => (ops.share_of_peak[op] < 0 ? "–" : formatShare(ops.share_of_peak[op])), plain: (op) => (ops.share_of_peak[op] < 0 ? "" : ops.share_of_peak[op]) },
     { key: "moved_bytes", label: "Moved", number: true, value: (op) => ops.moved_bytes[op], cell: (op) => (ops.moved_bytes[op] ? formatBytes(ops.moved_bytes[op]) : "–") },
-    { key: "written_bytes", label: "Written", number: true, value: (op) => data.writtenBytes[op], cell: (op) => (data.writtenBytes[op] ? formatBytes(data.writtenBytes[op]) : "–") },
-    { key: "family", label: "Family", value: (op) => ops.text("family", op), cell: (op) => ops.text("family", op) },
+    { key: "written_bytes", spare: true, label: "Written", number: true, value: (op) => data.writtenBytes[op], cell: (op) => (data.writtenBytes[op] ? formatBytes(data.writtenBytes[op]) : "–") },
+    { key: "family", spare: true, label: "Family", value: (op) => ops.text("family", op), cell: (op) => ops.text("family", op) },
     { key: "phase", label: "Phase", value: (op) => ops.text("phase", op), cell: (op) => ops.text("phase", op) },
     { key: "module", label: "Module", value: (op) => ops.text("module", op), cell: (op) => make("span", { class: "module" }, makePath(ops.text("module", op) || "–")) },
     { key: "line", label: "Line", value: (op) => ops.text("line", op), cell: (op) => makeSource(ops.text("line", op)) },
-    { key: "provenance", label: "Figures", value: (op) => ops.text("provenance", op), cell: (op) => (ops.text("provenance", op) === "guessed" ? make("span", { class: "tag", text: "guessed" }) : ops.text("provenance", op)), title: (op) => ops.text("basis", op) },
+    { key: "provenance", spare: true, label: "Figures", value: (op) => ops.text("provenance", op), cell: (op) => (ops.text("provenance", op) === "guessed" ? make("span", { class: "tag", text: "guessed" }) : ops.text("provenance", op)), title: (op) => ops.text("basis", op) },
   ];
   const place = columns.findIndex((column) => column.key === sort);
-  return makeTable({ caption: "Operations", columns, rows, sort: place < 0 ? 1 : place, descending, portion: 150, filter: false, onSort: (at, down) => onSort(columns[at].key, down), onPick: (op) => (location.hash = address.link({ view: "trace", op })) });
+  return makeTable({ caption: "Operations", columns, rows, sort: place >= 0 ? place : matches ? columns.findIndex((column) => column.key === "change") : 1, descending, portion: 150, filter: false, onSort: (at, down) => onSort(columns[at].key, down), onPick: (op) => (location.hash = address.link({ view: "trace", op })) });
 }

@@ -30,8 +30,12 @@ function formatBytes(bytes) {
   return `${wholeNumber.format(bytes)} B`;
 }
 
+// What a tile needs and has is always in KiB, so that two figures can be held against each other.
+const formatTileBytes = (bytes) => `${trimNumber(bytes / 2 ** 10)} KiB`;
+// Kinds of code have names of their own in profile.pop and libpva; here they have plain words.
+const CODE_NAMES = { vertexCode: "vertex code", vertexInstanceState: "vertex state", internalExchangeCode: "exchange code", hostExchangeCode: "host exchange code", globalExchangeCode: "code for copies between IPUs", controlCode: "control code" };
+const nameMemory = (name) => CODE_NAMES[name] ?? name;
 const formatWhole = (value) => wholeNumber.format(value);
-const formatMicroseconds = (value) => `${value >= 100 ? wholeNumber.format(value) : value.toFixed(2)} µs`;
 
 function formatTime(microseconds) {
   if (microseconds >= 1e6) return `${trimNumber(microseconds / 1e6)} s`;
@@ -79,7 +83,7 @@ function makeSwatch(name) {
 // A name that may break after its dots, underlines, slashes and colons, or else after 30 letters. A very long one is cut.
 function makePath(text) {
   const path = make("span", { class: "path", title: text.length > 300 ? shortenText(text, 2000) : undefined });
-  for (const part of shortenText(text, 300).split(/(?<=[._/:])|(?<=^(?:.{30})+)/su)) path.append(part, make("wbr"));
+  for (const part of shortenText(text, 300).split(/(?<=[._/:])/u)) for (const piece of part.match(/.{1,30}/gsu) ?? []) path.append(piece, make("wbr"));
   return path;
 }
 

@@ -21,6 +21,7 @@ function showPipeline(data, root, parameters) {
   const places = new Map(pipeline.ipus.map((load, index) => [load.ipu, index]));
   const settings = {
     label: `Stages over time, one row per IPU; ${formatWhole(ticks.batches)} micro-batches. Arrow keys choose a micro-batch, plus and minus zoom.`,
+    name: "pipeline",
     role: "slider",
     height: () => 46 + pipeline.ipus.length * row + 30,
     margins: { left: 78, right: 8, top: 46, bottom: 30 },
@@ -43,9 +44,9 @@ function showPipeline(data, root, parameters) {
     make("section", { class: "panel", "aria-label": "Stages over time" },
       make("div", { class: "controls" },
         make("ul", { class: "legend", "aria-label": "Colours", style: "margin: 0" }, ...legend.map((name) => make("li", {}, makeSwatch(name), name))),
-        make("span", { class: "push" }), state.axis.isCut || state.whole ? make("label", {}, whole, "All ticks") : null, plot.tools),
+        make("span", { class: "push" }), state.axis.isCut || state.whole ? make("label", {}, whole, "All ticks") : null, plot.saves, plot.tools),
       plot.element,
-      make("p", { class: "hint", text: "The number on a block is its micro-batch, counted from 0. Click a block to follow its micro-batch; arrow keys go to the next one. Drag to pan, Ctrl with the wheel, pinch, + and − to zoom." })),
+      make("p", { class: "hint", text: `The number on a block is its micro-batch, counted from 0. Click a block to follow its micro-batch; arrow keys go to the next one. ${WHEEL_HINT} Drag pans. ` }, make("a", { href: address.link({ view: "trace", call: "whole" }), text: "Every step of these ticks in the trace" }))),
     details,
     make("div", { class: "grid wide" }, makePanel("Stages", makeStageTable(data)), makePanel("IPUs", makeLoadTable(data))),
   );
@@ -137,22 +138,23 @@ function showPipeline(data, root, parameters) {
   function drawMarks(context, view) {
     const base = view.height - view.margins.bottom;
     const count = Math.max(5, view.plotWidth / 120); // labels that would touch are left out
-    for (const [perUnit, unit, y] of [[data.clock / 1e6, "µs", 10], [1, "cycles", base + 14]]) {
+    const [size, name] = chooseTimeUnit(data.microseconds(view.range[1]));
+    for (const [perUnit, unit, y] of [[(size * data.clock) / 1e6, name, 10], [1, "cycles", base + 14]]) {
       const { marks, decimals } = state.axis.listMarks(view.range, perUnit, count);
       let free = 0;
       context.strokeStyle = themeColour("line");
       context.fillStyle = themeColour("muted");
       context.textAlign = "center";
       for (const [value, place] of marks) {
-        const text = `${Math.abs(value) < 1e-9 ? 0 : decimals && unit === "µs" ? value.toFixed(decimals) : formatWhole(value)} ${unit}`;
+        const text = `${Math.abs(value) < 1e-9 ? 0 : decimals && unit !== "cycles" ? value.toFixed(decimals) : formatWhole(value)} ${unit}`;
         const half = context.measureText(text).width / 2;
         const x = view.toPixel(place);
         if (x < view.margins.left - 1 || x - half < free || x + half > view.width) continue;
         free = x + half + 8;
         context.fillText(text, x, y);
         context.beginPath();
-        context.moveTo(x, unit === "µs" ? 18 : base);
-        context.lineTo(x, unit === "µs" ? base : base + 4);
+        context.moveTo(x, unit === "cycles" ? base : 18);
+        context.lineTo(x, unit === "cycles" ? base + 4 : base);
         context.stroke();
       }
     }

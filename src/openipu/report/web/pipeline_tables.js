@@ -56,9 +56,9 @@ function makeStageTable(data) {
       { label: "Stage", value: (row) => row.index, cell: (row) => make("span", {}, makeSwatch(passOf(row)), `${row.stage} ${passOf(row)}`) },
       { label: "IPU", number: true, value: (row) => row.ipu, cell: (row) => String(row.ipu) },
       { label: "Cycles", number: true, value: (row) => row.cycles, cell: (row) => formatWhole(row.cycles) },
-      { label: "µs", number: true, value: (row) => row.cycles, cell: (row) => formatMicroseconds(data.microseconds(row.cycles)).replace(" µs", "") },
+      { label: "Time", key: "microseconds", number: true, value: (row) => row.cycles, plain: (row) => data.microseconds(row.cycles), cell: (row) => formatTime(data.microseconds(row.cycles)) },
       { label: "Share", number: true, value: (row) => row.share, cell: (row) => make("span", {}, formatShare(row.share), makeMeter(row.cycles / most)) },
-      { label: "Peak of the IPU, KiB", number: true, value: (row) => peaks.get(row.ipu)?.peak_bytes ?? 0, cell: (row) => (peaks.has(row.ipu) ? trimNumber(peaks.get(row.ipu).peak_bytes / 1024) : "–") },
+      { label: "Fullest tile", key: "peak_tile_bytes", number: true, value: (row) => peaks.get(row.ipu)?.peak_bytes ?? 0, cell: (row) => (peaks.has(row.ipu) ? formatTileBytes(peaks.get(row.ipu).peak_bytes) : "–") },
     ],
   });
   table.element.id = "stages";

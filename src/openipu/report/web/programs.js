@@ -13,7 +13,7 @@ function showPrograms(data, root, parameters) {
   const details = make("div", { id: "program-details" });
   const tree = new Tree({ label: "Programs", roots: [top], onChoose: (node) => choose(node), fillRow: (node) => fillRow(node) });
   tree.element.id = "program-tree";
-  const search = make("input", { type: "search", id: "search", placeholder: "Op, module, line, vertex or step name", "aria-label": "Search programs", value: parameters.find ?? "",
+  const search = make("input", { type: "search", id: "search", placeholder: "Op, module, line or vertex", "aria-label": "Search programs", value: parameters.find ?? "",
     oninput: () => find(search.value), onkeydown: (event) => event.key === "Enter" && jump(event.shiftKey ? -1 : 1) });
   const found = make("span", { class: "hint", role: "status", id: "found" });
   const state = { hits: [], at: -1 };
@@ -30,7 +30,7 @@ function showPrograms(data, root, parameters) {
     const cycles = sumSteps(data, node.steps, "cycles");
     const kind = node.step === undefined ? null : steps.text("kind", node.step);
     return [kind ? makeSwatch(kind) : null, make("span", { class: "tree-type", text: node.type }), make("span", { class: "tree-label", text: shortenText(node.label, 160) }),
-      make("span", { class: "tree-figure", text: node.step === undefined ? `${countOf(node.steps.length, "step")}, ${formatTime(data.microseconds(cycles))}` : `step ${formatWhole(node.step)}, ${formatTime(data.microseconds(cycles))}` })].filter(Boolean);
+      make("span", { class: "tree-figure", text: node.step === undefined ? `${countOf(node.steps.length, "step")}, ${formatTime(data.microseconds(cycles))}${sumByIpu(data, node.steps).size > 1 ? " of all IPUs" : ""}` : `step ${formatWhole(node.step)}, ${formatTime(data.microseconds(cycles))}` })].filter(Boolean);
   }
   function choose(node) {
     address.note({ step: node.steps[0], node: node.step === undefined ? tree.rows.find((row) => row.node === node)?.level : null });
@@ -52,13 +52,32 @@ function showPrograms(data, root, parameters) {
   }
   function apply(next) {
     const step = Number(next.step);
-    if (next.step === undefined || !(step >= 0 && step < steps.length)) return tree.toggle(top, true);
+    if (next.step === undefined || !(step >= 0 && step < steps.length)) {
+      openSome();
+      details.replaceChildren(makeProgramDetails(data, top, programs));
+      return;
+    }
     const way = findWay(top, step, tree);
     tree.reveal(next.node === undefined ? way : way.slice(0, Math.max(1, Number(next.node) || 1)));
+  }
+  // From the top down, as many levels as one can see at a glance.
+  function openSome() {
+    for (let level = [top]; level.length && tree.rows.length + level.length < ROWS_OPENED; level = level.flatMap((node) => tree.childrenOf(node)).filter((node) => node.hasChildren)) {
+      for (const node of level) if (tree.rows.length < ROWS_OPENED) tree.toggle(node, true);
+    }
   }
   apply(parameters);
   if (parameters.find) find(parameters.find);
   return { close: () => tree.close(), update: apply, paint: () => tree.paint() };
+}
+
+const ROWS_OPENED = 24;
+
+// IPU -> cycles of these steps on it.
+function sumByIpu(data, list) {
+  const found = new Map();
+  for (const step of list) found.set(data.steps.ipu[step], (found.get(data.steps.ipu[step]) ?? 0) + data.steps.cycles[step]);
+  return found;
 }
 
 function sumSteps(data, list, column) {
@@ -95,6 +114,8 @@ function findSteps(data, text) {
 function makeProgramDetails(data, node, programs) {
   const { steps, ops, variables } = data;
   const cycles = sumSteps(data, node.steps, "cycles");
+  const byIpu = sumByIpu(data, node.steps);
+  const busiest = Math.max(...byIpu.values());
   const own = new Map(node.steps.filter((step) => steps.program[step] >= 0).map((step) => [steps.program[step], step]));
   const code = (column) => sumSteps(data, [...own.values()], column);
   const other = data.other && node.op >= 0 ? matchOps(data)[node.op] : -1;
@@ -103,13 +124,14 @@ function makeProgramDetails(data, node, programs) {
     ["Type", node.type],
     ["Name", node.name ? makePath(node.name) : null],
     ["Executed", node.times > 1 ? `${formatWhole(node.times)} times` : null],
-    ["Cycles", `${formatWhole(cycles)} (${formatTime(data.microseconds(cycles))})`],
+    [byIpu.size > 1 ? "Cycles once, all IPUs added up" : "Cycles once", `${formatWhole(cycles)} (${formatTime(data.microseconds(cycles))})`],
+    ["Of the busiest IPU", byIpu.size > 1 ? `${formatWhole(busiest)} (${formatTime(data.microseconds(busiest))})` : null],
     ["The same op in the other report", other >= 0 ? make("span", {}, `${formatWhole(data.other.ops.cycles[other])} cycles `, makeChange(data.ops.cycles[node.op], data.other.ops.cycles[other])) : null],
     ["Steps", node.step === undefined ? `${formatWhole(node.steps.length)}, from ${formatWhole(node.steps[0])}` : formatWhole(node.step)],
     ["Different programs", node.step === undefined ? formatWhole(own.size) : null],
     ["Program", node.step === undefined || !shared ? null : `${formatWhole(steps.program[node.step])}, run by ${countOf(shared.length, "step")}`],
-    ["Tiles", node.step === undefined ? null : `${formatWhole(steps.tiles[node.step])} from tile ${formatWhole(steps.first_tile[node.step])}`],
-    ["Balance of tiles", node.step === undefined || data.steps.balance[node.step] < 0 ? null : `${formatWhole(data.steps.balance[node.step] * 100)} %`],
+    ["First tile", node.step === undefined || steps.first_tile[node.step] < 0 ? null : formatWhole(steps.first_tile[node.step])],
+    ...(node.step === undefined ? [] : listBalance(data, node.step)),
     ["Vertex", node.step === undefined || !steps.text("vertex", node.step) ? null : `${steps.text("vertex", node.step)}, ${formatWhole(steps.vertices_per_tile[node.step])} a tile`],
     ["Moved", sumSteps(data, node.steps, "moved_bytes") ? formatBytes(sumSteps(data, node.steps, "moved_bytes")) : null],
     ["FLOPs", sumSteps(data, node.steps, "flops") ? formatWhole(sumSteps(data, node.steps, "flops")) : null],
@@ -119,7 +141,7 @@ function makeProgramDetails(data, node, programs) {
     ["Module", node.op >= 0 && ops.text("module", node.op) ? makePath(ops.text("module", node.op)) : null],
     ["Line", node.op >= 0 && ops.text("line", node.op) ? makeSource(ops.text("line", node.op)) : null],
     ["Elsewhere", make("span", {}, make("a", { href: address.link({ view: "liveness", step: node.steps[0] }), text: "liveness" }), " ",
-      node.op >= 0 ? make("a", { href: address.link({ view: "trace", op: node.op }), text: "trace" }) : "", " ", node.op >= 0 ? make("a", { href: address.link({ view: "graph", op: node.op }), text: "graph" }) : "")],
+      make("a", { href: address.link(node.step === undefined && node.op >= 0 ? { view: "trace", op: node.op } : { view: "trace", step: node.steps[0] }), text: "trace" }), " ", node.op >= 0 ? make("a", { href: address.link({ view: "graph", op: node.op }), text: "graph" }) : "")],
   ]);
   facts.id = "program-facts";
   const written = node.op >= 0 ? listWritten(data, node.op) : [];

@@ -1,4 +1,4 @@
-// Tables leave the page as CSV or JSON files.
+// Tables leave the page as CSV or JSON files, charts as SVG or PNG.
 
 const saving = { report: "report" };
 
@@ -39,4 +39,26 @@ function makeSaveButtons(caption, columns, listRows) {
   const button = (kind, type, write) => make("button", { type: "button", class: `save save-${kind}`, "aria-label": `Save “${caption}” as ${kind.toUpperCase()}`, text: kind.toUpperCase(),
     onclick: () => saveFile(`${base()}.${kind}`, type, write(columns, listRows())) });
   return make("span", { class: "saves" }, button("csv", "text/csv", writeCsv), button("json", "application/json", writeJson));
+}
+
+// Two buttons for a chart as it is shown now: draw(context) paints it, size() says how large it is.
+function makeImageButtons(name, draw, size) {
+  const base = () => makeFileName(saving.report, name);
+  const saveSvg = () => {
+    const context = new SvgContext(...size(), themeColour("panel"));
+    draw(context);
+    saveFile(`${base()}.svg`, "image/svg+xml", context.write());
+  };
+  const savePng = () => {
+    const [width, height] = size();
+    const canvas = make("canvas", { width: width * 2, height: height * 2 });
+    const context = canvas.getContext("2d");
+    context.setTransform(2, 0, 0, 2, 0, 0);
+    context.fillStyle = themeColour("panel");
+    context.fillRect(0, 0, width, height);
+    draw(context);
+    canvas.toBlob((blob) => saveFile(`${base()}.png`, "image/png", blob));
+  };
+  const button = (kind, act) => make("button", { type: "button", class: `save save-${kind}`, "aria-label": `Save the chart “${name}” as ${kind.toUpperCase()}`, text: kind.toUpperCase(), onclick: act });
+  return make("span", { class: "saves", role: "group", "aria-label": "Save the chart" }, button("svg", saveSvg), button("png", savePng));
 }

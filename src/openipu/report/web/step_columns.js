@@ -11,7 +11,7 @@ function makeStepColumns(data, { ipu, tile, one }, chosen, series) {
     const size = one ? data.bytesOnTile(variable, tile) : variables.total_bytes[variable];
     if (size) rows.push({ name: variables.text("name", variable), kind: data.kindOf(variable), bytes: chosen.map((step) => (data.isLive(variable, step) ? size : 0)) });
   }
-  const column = (step, place) => ({ label: `Step ${formatWhole(step)}`, key: `step_${step}`, number: true, value: (row) => row.bytes[place], cell: (row) => (row.bytes[place] ? formatBytes(row.bytes[place]) : "–") });
+  const column = (step, place) => ({ label: `Step ${formatWhole(step)}`, help: "Bytes live at this step", key: `step_${step}`, number: true, value: (row) => row.bytes[place], cell: (row) => (row.bytes[place] ? formatBytes(row.bytes[place]) : "–") });
   const change = { label: "Last − first", key: "change", number: true, value: (row) => row.bytes.at(-1) - row.bytes[0], cell: (row) => signBytes(row.bytes.at(-1) - row.bytes[0]) };
   const sums = makeTable({
     caption: "Chosen steps", filter: false,

@@ -20,7 +20,7 @@ function showSummary(data, root) {
     make(
       "dl",
       { class: "figures", "aria-label": "Key figures, all modelled" },
-      makeFigure("Fullest tile", [formatBytes(fit.peak_bytes)], `of ${formatBytes(fit.limit_bytes)}, ${formatShare(used)}`, meter),
+      makeFigure("Fullest tile", [formatTileBytes(fit.peak_bytes)], `of ${formatTileBytes(fit.limit_bytes)}, ${formatShare(used)}`, meter),
       cyclesFigure(data.summary.pipeline ? "Steady tick" : "Micro-batch", timing.micro_cycles, countOf(program.micro_batch_samples, "sample")),
       program.training ? cyclesFigure("Weight update", timing.update_cycles) : null,
       cyclesFigure("Call", timing.call_cycles, countOf(timing.samples_per_call, "sample")),
@@ -64,8 +64,8 @@ function makeVerdict(fit) {
   const where = `tile ${fit.peak_tile} of IPU ${fit.peak_ipu} at step ${formatWhole(fit.peak_step)}`;
   const title = fit.fits ? "Fits" : `Does not fit: ${formatBytes(fit.bytes_over)} too much on ${countOf(fit.tiles_over, "tile")}`;
   const text = fit.fits
-    ? `The fullest tile needs ${formatBytes(fit.peak_bytes)} of ${formatBytes(fit.limit_bytes)} (modelled): ${where}.`
-    : `The fullest tile needs ${formatBytes(fit.peak_bytes)}, ${formatBytes(fit.bytes_over_worst_tile)} more than the ${formatBytes(fit.limit_bytes)} it has (modelled): ${where}.`;
+    ? `The fullest tile needs ${formatTileBytes(fit.peak_bytes)} of ${formatTileBytes(fit.limit_bytes)} (modelled): ${where}.`
+    : `The fullest tile needs ${formatTileBytes(fit.peak_bytes)}, ${formatTileBytes(fit.bytes_over_worst_tile)} more than the ${formatTileBytes(fit.limit_bytes)} it has (modelled): ${where}.`;
   return make(
     "div",
     { class: fit.fits ? "verdict" : "verdict over", role: "status", id: "verdict" },
@@ -113,7 +113,7 @@ function makeCulprits(data, fit) {
     rows: fit.culprits,
     columns: [
       { label: "Tensor", cell: (row) => makePath(row.name) },
-      { label: "On the tile", number: true, value: (row) => row.bytes_on_tile, cell: (row) => formatBytes(row.bytes_on_tile) },
+      { label: "On the tile", number: true, value: (row) => row.bytes_on_tile, cell: (row) => formatTileBytes(row.bytes_on_tile) },
       { label: "In all", number: true, value: (row) => row.bytes_total, cell: (row) => formatBytes(row.bytes_total) },
       { label: "Kind", value: (row) => row.kind, cell: (row) => row.kind },
       { label: "Module", value: (row) => row.module, cell: (row) => makePath(row.module || "–") },
@@ -156,8 +156,8 @@ function makeMemoryTable(categories, fit) {
     caption: "Memory by category",
     rows,
     columns: [
-      { label: "Category", cell: (row) => make("span", {}, makeSwatch(row.name), row.name) },
-      { label: `Tile ${fit.peak_tile}`, number: true, value: (row) => row.fullest_tile_bytes, cell: (row) => formatBytes(row.fullest_tile_bytes) },
+      { label: "Category", cell: (row) => make("span", {}, makeSwatch(row.name), nameMemory(row.name)) },
+      { label: `Tile ${fit.peak_tile}`, help: "On the fullest tile at its worst step", number: true, value: (row) => row.fullest_tile_bytes, cell: (row) => formatTileBytes(row.fullest_tile_bytes) },
       { label: "All tiles", number: true, value: (row) => row.all_tiles_bytes, cell: (row) => formatBytes(row.all_tiles_bytes) },
     ],
   });

@@ -2,13 +2,14 @@
 
 const FILTER_FROM = 13; // rows: shorter tables are read at a glance
 
-// columns: {label, value(row) for sorting, cell(row) -> text or element, number, title(row), key and plain(row) for files}
+// Columns that find no room are left out, the last first; a button brings them back.
+// columns: {label, help (what the heading means), spare (goes first), keep (to the end), value(row) for sorting, cell(row) -> text or element, number, title(row), key and plain(row) for files}
 function makeTable({ caption, columns, rows, sort = null, descending = true, portion = 100, onSort = null, onPick = null, filter = true }) {
   const holder = make("div", { class: "table-scroll", role: "region", tabindex: "0", "aria-label": caption });
   const body = make("tbody");
   const heads = columns.map((column, place) => {
     const button = make("button", { type: "button", text: column.label, onclick: () => sortBy(place) });
-    return make("th", { scope: "col", class: column.number ? "number" : undefined }, column.value ? button : column.label);
+    return make("th", { scope: "col", class: column.number ? "number" : undefined, title: explainHeading(column) }, column.value ? button : column.label);
   });
   const table = make("table", {}, make("caption", { class: "unseen", text: caption }), make("thead", {}, make("tr", {}, ...heads)), body);
   const more = make("button", { type: "button", class: "more", onclick: () => showMore() });
@@ -19,7 +20,13 @@ function makeTable({ caption, columns, rows, sort = null, descending = true, por
   let texts = null;
   const box = make("input", { type: "search", class: "table-filter", placeholder: "Filter", "aria-label": `Filter “${caption}”`, oninput: () => narrow() });
   const count = make("span", { class: "hint", role: "status" });
-  const tools = make("div", { class: "table-tools" }, box, count, makeSaveButtons(caption, columns, () => all));
+  const wider = make("button", { type: "button", class: "wider", hidden: true, onclick: () => {
+    isWide = !isWide;
+    fitColumns();
+  } });
+  let isWide = false;
+  let left = new Set(); // columns without room
+  const tools = make("div", { class: "table-tools" }, box, count, wider, makeSaveButtons(caption, columns, () => all));
 
   function narrow() {
     const wanted = box.value.trim().toLowerCase();
@@ -33,7 +40,7 @@ function makeTable({ caption, columns, rows, sort = null, descending = true, por
     const cells = columns.map((column, place) => {
       const content = column.cell(row);
       const title = column.title?.(row);
-      const cell = make(place === 0 && !column.number ? "th" : "td", { class: column.number ? "number" : undefined, title });
+      const cell = make(place === 0 && !column.number ? "th" : "td", { class: column.number ? "number" : undefined, title, hidden: left.has(place) });
       if (place === 0 && !column.number) cell.scope = "row";
       if (place === 0 && onPick) cell.append(make("button", { type: "button", class: "pick", onclick: () => onPick(row) }, content));
       else cell.append(content);
@@ -42,13 +49,44 @@ function makeTable({ caption, columns, rows, sort = null, descending = true, por
     return make("tr", {}, ...cells);
   }
 
-  function showMore() {
-    body.append(...all.slice(shown, shown + portion).map(fillRow));
-    shown = Math.min(all.length, shown + portion);
+  function showMore(count = 500) {
+    body.append(...all.slice(shown, shown + count).map(fillRow));
+    shown = Math.min(all.length, shown + count);
+    fitColumns();
     more.hidden = shown >= all.length;
     more.textContent = `Show more (${formatWhole(shown)} of ${formatWhole(all.length)})`;
-    portion = 500;
   }
+
+  // Widths are read once, with every column there: in a table that is too wide none of them can shrink.
+  function fitColumns() {
+    if (!holder.clientWidth) return;
+    hideColumns(new Set());
+    const order = columns.map((_, place) => place).filter((place) => place && place !== sort && !columns[place].keep).reverse();
+    order.sort((one, other) => Number(Boolean(columns[other].spare)) - Number(Boolean(columns[one].spare)));
+    const widths = heads.map((head) => head.offsetWidth);
+    let over = table.offsetWidth - holder.clientWidth;
+    const spare = new Set();
+    for (const place of order) {
+      if (over <= 0) break;
+      spare.add(place);
+      over -= widths[place];
+    }
+    wider.hidden = !spare.size;
+    wider.textContent = isWide ? "Fewer columns" : `${formatWhole(spare.size)} more column${spare.size === 1 ? "" : "s"}`;
+    if (!isWide && spare.size) hideColumns(spare);
+  }
+  function hideColumns(next) {
+    if (next.size === left.size && [...next].every((place) => left.has(place))) return;
+    left = next;
+    for (const row of [...table.tHead.rows, ...body.rows]) [...row.cells].forEach((cell, place) => (cell.hidden = left.has(place)));
+  }
+  let width = 0;
+  const observer = new ResizeObserver(() => {
+    if (holder.clientWidth === width) return;
+    width = holder.clientWidth;
+    fitColumns();
+  });
+  observer.observe(holder);
 
   function arrange() {
     if (sort !== null) {
@@ -65,7 +103,7 @@ function makeTable({ caption, columns, rows, sort = null, descending = true, por
     });
     body.replaceChildren();
     shown = 0;
-    showMore();
+    showMore(portion);
   }
 
   function sortBy(place) {

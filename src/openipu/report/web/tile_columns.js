@@ -13,13 +13,13 @@ function readTiles(text, count, most = 16) {
 
 function makeTileColumns(data, ipu, tiles, parts, totals) {
   const { limit_bytes: limit } = data.summary.fit;
-  const column = (tile) => ({ label: `Tile ${tile}`, key: `tile_${tile}`, number: true, value: (row) => row.bytes[tiles.indexOf(tile)], cell: (row) => formatBytes(row.bytes[tiles.indexOf(tile)]) });
+  const column = (tile) => ({ label: `Tile ${tile}`, help: "Bytes on this tile at its own worst step", key: `tile_${tile}`, number: true, value: (row) => row.bytes[tiles.indexOf(tile)], cell: (row) => formatTileBytes(row.bytes[tiles.indexOf(tile)]) });
   const spread = { label: "Difference", number: true, value: (row) => Math.max(...row.bytes) - Math.min(...row.bytes), cell: (row) => formatBytes(Math.max(...row.bytes) - Math.min(...row.bytes)) };
   const row = (name, bytesOf, plain = false) => ({ name, plain, bytes: tiles.map(bytesOf) });
   const kinds = makeTable({
     caption: "Chosen tiles by kind of memory", filter: false,
     rows: [row("total", (tile) => totals[tile], true), row("free below the limit", (tile) => Math.max(0, limit - totals[tile]), true), ...parts.toReversed().map((part) => row(part.name, (tile) => part.bytes[tile]))],
-    columns: [{ label: "Memory", value: (entry) => entry.name, cell: (entry) => make("span", {}, entry.plain ? null : makeSwatch(entry.name), entry.name) }, ...tiles.map(column), spread],
+    columns: [{ label: "Memory", value: (entry) => entry.name, cell: (entry) => make("span", {}, entry.plain ? null : makeSwatch(entry.name), nameMemory(entry.name)) }, ...tiles.map(column), spread],
   });
   kinds.element.id = "tile-columns";
   const table = data.variables;

@@ -39,9 +39,9 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
 
-.PHONY: container-test demo-keras bench-keras conformance-keras
+.PHONY: screenshots container-test demo-keras bench-keras conformance-keras
 demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
-	$(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
+	TF_CPP_MIN_LOG_LEVEL=2 $(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
 
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
@@ -103,6 +103,9 @@ docs: $(DOCS_READY) ## run the examples of the documentation and build it into s
 	$(BIN)/zensical build --strict
 	$(BIN)/python tools/finish_site.py site
 	@echo "Open site/index.html."
+
+screenshots: $(READY) ## take the documentation's pictures of the report again; PICTURES="report_trace" takes some
+	OMP_NUM_THREADS=1 $(BIN)/python tools/draw_screenshots.py $(PICTURES)
 
 container-test: $(READY) ## every step of the Dockerfile and the dev container in a clean environment, with all downloads
 	OPENIPU_CONTAINER=full $(BIN)/python -m pytest tests/docs/test_container.py

@@ -14,7 +14,7 @@ aten = torch.ops.aten
 RETURNS = [(OutputKind.OUTPUT, name) for name in ("result", "of_input", "of_filter")]
 
 
-def make_layer(rank, stride=1, padding=0, groups=1, filter_first=False):
+def make_layer(rank, stride=1, padding=0, groups=1, filter_first=False, more=0):
     """The result of a convolution with channels last, and both gradients, as TensorFlow has them."""
     front, back = [0, rank + 1, *range(1, rank + 1)], [0, *range(2, rank + 2), 1]
     places = ([stride] * rank, [padding] * rank, [1] * rank)
@@ -23,7 +23,7 @@ def make_layer(rank, stride=1, padding=0, groups=1, filter_first=False):
         images, gradient = images.permute(front), gradient.permute(front)
         turned = weight if filter_first else weight.permute([rank + 1, rank, *range(rank)])
         result = aten.convolution(images, turned, bias, *places, False, [0] * rank, groups)
-        of_input = aten.convolution(gradient, turned, None, *places, True, [0] * rank, groups)
+        of_input = aten.convolution(gradient, turned, None, *places, True, [more] * rank, groups)
         blank = gradient.new_zeros(()).expand(turned.shape)
         found = aten.convolution_backward(
             gradient, images, blank, None, *places, False, [0] * rank, groups, [False, True, False]
@@ -83,8 +83,8 @@ def test_rows_are_read_as_they_lie(build_program):
 
 @pytest.mark.parametrize(
     ("options", "window"),
-    [({"stride": 2}, 1), ({"padding": 1}, 1), ({"padding": 1}, 3), ({"filter_first": True}, 1)],
-    ids=["strides", "padding", "larger windows", "filters with channels in front"],
+    [({"padding": 1}, 1), ({"padding": 1}, 3), ({"filter_first": True}, 1)],
+    ids=["padding", "larger windows", "filters with channels in front"],
 )
 def test_other_convolutions_stay(build_program, options, window):
     layer, values = make_layer(2, **options), draw(2, window, filter_first=options.get("filter_first", False))
@@ -97,7 +97,35 @@ def test_other_convolutions_stay(build_program, options, window):
 
 
 def layer_sizes(options, window):
-    return (5 + 2 * options.get("padding", 0) - window) // options.get("stride", 1) + 1
+    return 5 + 2 * options.get("padding", 0) - window + 1
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize(("size", "stride", "more"), [(5, 2, 0), (6, 2, 1), (7, 3, 0), (9, 3, 2)])
+def test_products_read_every_second_pixel_and_put_zeros_between_those_of_the_gradient(
+    build_program, rank, size, stride, more
+):
+    layer, values = make_layer(rank, stride, more=more), draw(rank, 1)
+    values[0] = torch.randn(2, *[size] * rank, 3)
+    values[3] = torch.randn(2, *[(size - 1) // stride + 1] * rank, 4)
+    subject = draft(build_program, layer, values)
+    use_products(subject)
+    assert count(subject, aten.mm.default, aten.addmm.default) == 3
+    assert count(subject, aten.convolution.default, aten.convolution_backward.default) == 0
+    check(subject, layer, values)
+
+
+def test_a_bias_between_pixels_that_lie_apart_is_left_to_the_convolution(build_program):
+    def layer(images, weight, bias, gradient):
+        turned, places = weight.permute(3, 2, 0, 1), ([2, 2], [0, 0], [1, 1])
+        return (aten.convolution(gradient.permute(0, 3, 1, 2), turned, bias, *places, True, [1, 1], 1),)
+
+    values = draw(2, 1)
+    values[2] = torch.randn(3)
+    inputs = dict(zip(("images", "weight", "bias", "gradient"), values, strict=True))
+    subject = draft_micro(build_program(layer, inputs=inputs, returns=RETURNS[:1]), RunOptions())
+    use_products(subject)
+    assert count(subject, aten.convolution.default) == 1
 
 
 def test_half_stays_as_it_is(build_program):
@@ -112,9 +140,13 @@ def test_a_filter_is_laid_out_once_for_the_convolution_and_the_gradient_of_its_i
     layer, values = make_layer(rank, padding=1), draw(rank, 3)
     subject = draft(build_program, layer, values)
     lay_out_filters(subject)
-    (laid_out,) = subject.graph.find_nodes(op="call_function", target=aten.clone.default)
-    assert laid_out.kwargs["memory_format"] is (torch.channels_last if rank == 2 else torch.channels_last_3d)
-    assert [user.target for user in laid_out.users] == [aten.convolution.default] * 2
+    assert count(subject, aten.clone.default) == 2  # the filter, and its gradient: both as matrices
+    first, second = subject.graph.find_nodes(op="call_function", target=aten.convolution.default)
+    laid_out = first.args[1]
+    assert second.args[1] is laid_out
+    assert laid_out.meta["val"].is_contiguous(
+        memory_format=torch.channels_last if rank == 2 else torch.channels_last_3d
+    )
     check(subject, layer, values)
 
 

@@ -22,12 +22,15 @@ from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_pl
 from openipu.run.passes.channels_last import lay_out_filters, use_products
 from openipu.run.passes.delayed_weights import delay_weights
 from openipu.run.passes.direct_convolutions import Geometry, Kernel, use_direct_convolutions
+from openipu.run.passes.dropped_elements import compare_whole_numbers
 from openipu.run.passes.float_exceptions import check_arithmetic
 from openipu.run.passes.loss_scale import add_statistics
 from openipu.run.passes.onednn_products import use_onednn_products
 from openipu.run.passes.onednn_recurrent import use_onednn
 from openipu.run.passes.packed_convolutions import pack_convolutions
 from openipu.run.passes.packed_weights import pack_weights
+from openipu.run.passes.pool_first import pool_first
+from openipu.run.passes.reused_memory import reuse_memory
 from openipu.run.passes.seeded_random import expand_bits
 from openipu.run.passes.simplify import own_outputs, simplify
 from openipu.run.taps import add_taps
@@ -115,6 +118,8 @@ def _hurries(setting: Setting) -> bool:
 
 
 INSTANT: tuple[Pass, ...] = (
+    Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
+    Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
     Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
     Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _hurries),
     Pass(
@@ -152,6 +157,8 @@ INSTANT: tuple[Pass, ...] = (
     Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
     Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
     Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
+    # Behind all that read schemas, or whose functions may keep what they are given.
+    Pass("write over what is not read again", lambda draft, setting: reuse_memory(draft), _hurries),
 )
 
 # Over each graph of the compiled tier: a whole step, or accumulation and update.

@@ -22,6 +22,8 @@ from openipu.run.passes.seeded_random import seed_draws
 aten = torch.ops.aten
 
 _LARGEST_FOLDED_BYTES = 64 << 20  # above it, recomputing a constant is kinder than keeping it
+_LARGEST_FILLED_ELEMENTS = 1 << 10  # the same, for a constant that takes no reading
+_FILLED_LIKE = frozenset({aten.new_zeros.default, aten.new_ones.default, aten.new_full.default})
 _SAME_VALUE = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default})
 _COSTLY = frozenset(
     {
@@ -68,10 +70,13 @@ def fold_constants(draft: Draft) -> None:
     folded: list[fx.Node] = []
     with torch.no_grad():
         for node in draft.graph.nodes:
-            if not is_pure(node) or not all(source in values for source in node.all_input_nodes):
+            if _is_filled(node):
+                value = node.target(torch.empty(0, dtype=node.args[0].meta["val"].dtype), *node.args[1:], **node.kwargs)
+            elif is_pure(node) and all(source in values for source in node.all_input_nodes):
+                args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+                value = node.target(*args, **kwargs)
+            else:
                 continue
-            args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-            value = node.target(*args, **kwargs)
             if isinstance(value, torch.Tensor) and value.nbytes > _LARGEST_FOLDED_BYTES:
                 continue
             values[node] = value
@@ -81,6 +86,13 @@ def fold_constants(draft: Draft) -> None:
             placeholder = draft.add_placeholder(f"folded_{node.name}", values[node])
             placeholder.meta = dict(node.meta)
             node.replace_all_uses_with(placeholder, delete_user_cb=lambda user: user not in values)
+
+
+def _is_filled(node: fx.Node) -> bool:
+    """A few equal numbers, made after the format of a tensor whose values are not read."""
+    if node.target not in _FILLED_LIKE or node.kwargs.get("device") is not None or len(node.all_input_nodes) != 1:
+        return False
+    return bool(node.meta["val"].numel() <= _LARGEST_FILLED_ELEMENTS)
 
 
 def share_views(draft: Draft) -> None:

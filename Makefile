@@ -22,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow conformance-tensorflow-programs bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
@@ -68,6 +68,9 @@ lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 
 fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
 	$(BIN)/python -m fuzz $(FUZZ)
+
+fuzz-tensorflow: $(TF_READY) ## the same for SavedModels and .keras files, in TensorFlow's environment
+	FUZZ_MODULES=fuzz.tensorflow_kinds TF_CPP_MIN_LOG_LEVEL=3 $(TF)/bin/python -m fuzz --kinds saved-model,keras-file --mutations 2000 $(FUZZ)
 
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)

@@ -22,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow conformance-tensorflow-programs bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
@@ -39,9 +39,9 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
 
-.PHONY: container-test demo-keras bench-keras conformance-keras
+.PHONY: screenshots container-test demo-keras bench-keras conformance-keras
 demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
-	$(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
+	TF_CPP_MIN_LOG_LEVEL=2 $(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
 
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
@@ -68,6 +68,9 @@ lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 
 fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
 	$(BIN)/python -m fuzz $(FUZZ)
+
+fuzz-tensorflow: $(TF_READY) ## the same for SavedModels and .keras files, in TensorFlow's environment
+	FUZZ_MODULES=fuzz.tensorflow_kinds TF_CPP_MIN_LOG_LEVEL=3 $(TF)/bin/python -m fuzz --kinds saved-model,keras-file --mutations 2000 $(FUZZ)
 
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
 	$(BIN)/python -m bench $(BENCH)
@@ -100,6 +103,9 @@ docs: $(DOCS_READY) ## run the examples of the documentation and build it into s
 	$(BIN)/zensical build --strict
 	$(BIN)/python tools/finish_site.py site
 	@echo "Open site/index.html."
+
+screenshots: $(READY) ## take the documentation's pictures of the report again; PICTURES="report_trace" takes some
+	OMP_NUM_THREADS=1 $(BIN)/python tools/draw_screenshots.py $(PICTURES)
 
 container-test: $(READY) ## every step of the Dockerfile and the dev container in a clean environment, with all downloads
 	OPENIPU_CONTAINER=full $(BIN)/python -m pytest tests/docs/test_container.py

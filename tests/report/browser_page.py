@@ -99,6 +99,16 @@ class Page:
             )
         )
 
+    def count_shades(self, selector: str) -> int:
+        """How many colours one canvas has, however few pixels they take."""
+        script = (
+            "const canvas = document.querySelector(arguments[0]);"
+            "const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);"
+            "const shades = Array.from({length: data.length / 4}, (_, at) => data.slice(4 * at, 4 * at + 3).join());"
+            "return new Set(shades).size"
+        )
+        return int(self.run(script, selector))
+
     def click_canvas(self, share_x: float, share_y: float) -> None:
         canvas = self.find("canvas")
         size = canvas.size

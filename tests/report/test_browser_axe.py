@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 from advice_factory import make_advice, make_oversized_profile
-from browser_page import Page, needs_browser
+from browser_page import SIZES, Page, needs_browser
 from pipelined_plan import make_pipelined_plan
 from plan_factory import make_cnn_plan
 from selenium import webdriver
 
 from openipu.report import build_profile, write_html
+from openipu.report.system import write_system_page
+from openipu.trace.options import TraceOptions
+from openipu.trace.read import HostTrace, read_trace
+from openipu.trace.recorder import Recorder
 
 pytestmark = [pytest.mark.browser, needs_browser]
 
@@ -37,8 +41,20 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "pipelined": write_html(pipelined, folder / "pipelined.html"),
         "misfit": write_html(make_oversized_profile(make_advice()), folder / "misfit.html"),
-        "compared": write_html(cnn, folder / "compared.html", pipelined),
+        "compared": write_html(pipelined, folder / "compared.html", cnn),
+        "system": write_system_page(record_trace(folder), folder / "system.html"),
     }
+
+
+def record_trace(folder: Path) -> HostTrace:
+    """Two activities, a line and a heatmap."""
+    recorder = Recorder(TraceOptions(enabled=True, directory=folder))
+    recorder.add_event("compile", "compile", 0, 20_000_000)
+    recorder.add_event("run", "training", 25_000_000, 4_000_000, {"samples": 8})
+    recorder.add_sample("Loss", "training", "nats", 2.5)
+    recorder.add_histogram("weights", [0.0, 1.0, 2.0], "", [3, 4])
+    recorder.close()
+    return read_trace(folder)
 
 
 def find_violations(
@@ -67,13 +83,19 @@ def test_no_view_has_a_violation(driver: webdriver.Chrome, pages: dict[str, Path
     assert find_violations(driver, pages["pipelined"], view) == []
 
 
-@pytest.mark.parametrize(
-    ("page", "view"), [("misfit", "insights"), ("compared", "summary"), ("compared", "operations")]
-)
-def test_levers_and_comparisons_have_none_either(
-    driver: webdriver.Chrome, pages: dict[str, Path], page: str, view: str
-) -> None:
-    assert find_violations(driver, pages[page], view) == []
+def test_levers_have_none_either(driver: webdriver.Chrome, pages: dict[str, Path]) -> None:
+    assert find_violations(driver, pages["misfit"], "insights") == []
+
+
+@pytest.mark.parametrize("view", ["trace&call=whole", *VIEWS.split()])
+def test_no_view_of_a_comparison_has_one(driver: webdriver.Chrome, pages: dict[str, Path], view: str) -> None:
+    assert find_violations(driver, pages["compared"], view) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_page_of_the_system_has_none(driver: webdriver.Chrome, pages: dict[str, Path], size: str) -> None:
+    for dark in (False, True):
+        assert find_violations(driver, pages["system"], "", size, dark) == []
 
 
 @pytest.mark.parametrize(("size", "dark"), [("phone", False), ("1920", True)])

@@ -14,7 +14,7 @@ from selenium import webdriver
 from openipu.jobs import run_job
 from openipu.plan import Plan
 from openipu.report import read_profile, write_html, write_profile
-from openipu.report.units import format_bytes
+from openipu.report.units import format_tile_bytes
 
 pytestmark = [pytest.mark.browser, needs_browser]
 
@@ -40,7 +40,7 @@ def test_the_report_of_a_real_program_opens_and_draws_every_view(
     page.open()
     banner = page.text("main")
     assert ("Does not fit" in banner) is not plan.fit.fits
-    assert format_bytes(plan.fit.peak_bytes) in banner
+    assert format_tile_bytes(plan.fit.peak_bytes) in banner
     charts = ["memory", "liveness", "trace", "graph", *(["pipeline"] if plan.pipeline else [])]
     for view in charts:
         page.open(f"#view={view}")
@@ -55,5 +55,5 @@ def test_the_report_of_a_real_program_opens_and_draws_every_view(
     assert page.fact("#program-facts", "Steps") == f"{plan.fit.peak_step:,}"
     if plan.pipeline:
         page.open("#view=memory&ipu=2&shown=plan&tile=9")
-        assert page.fact("#tile-breakdown", "Total").startswith(format_bytes(int(plan.memory[2].peak[9])))
+        assert page.fact("#tile-breakdown", "Total").startswith(format_tile_bytes(int(plan.memory[2].peak[9])))
     assert page.severe_log() == []

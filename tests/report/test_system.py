@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from browser_page import Page, needs_browser
+from browser_page import SIZES, Page, needs_browser
 
 from openipu.cli import main
 from openipu.report.system import render_system_page, summarise_trace, to_chrome_trace
@@ -155,4 +155,32 @@ def test_the_page_shows_searches_zooms_and_selects(trace, tmp_path, driver):
         " seen.add(data[at] * 65536 + data[at + 1] * 256 + data[at + 2]); return seen.size"
     )
     assert colours > 4
+    assert page.severe_log() == []
+
+
+@pytest.mark.browser
+@needs_browser
+@pytest.mark.parametrize("size", SIZES)
+def test_a_pinned_row_stays_in_sight_until_it_is_let_go(trace, tmp_path, driver, size):
+    path = tmp_path / "trace.html"
+    path.write_text(render_system_page(trace), encoding="utf-8")
+    page = Page(driver, path)
+    page.resize(size)
+    try:
+        page.open("#rows=activity")
+        assert page.run("return document.getElementById('pinned').hidden")
+        pins = "return [...document.querySelectorAll('#gutter .pin')].map((pin) => pin.ariaLabel)"
+        at = page.run(pins).index("Keep “run” in sight")
+        page.run(f"document.querySelectorAll('#gutter .pin')[{at}].click()")
+        page.settle()
+        assert page.run("return document.querySelector('#pinned-gutter span').textContent") == "run"
+        assert page.count_shades("#pinned-lanes") > 2
+        page.run("scrollTo(0, document.body.scrollHeight)")
+        page.settle()
+        assert page.run("return document.getElementById('pinned').getBoundingClientRect().top") >= 0
+        assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+        page.run("document.querySelector('#pinned-gutter .pin').click()")
+        assert page.run("return document.getElementById('pinned').hidden")
+    finally:
+        page.resize(None)
     assert page.severe_log() == []

@@ -112,3 +112,24 @@ def test_a_script_with_a_wrong_flag_ends_with_one_line_that_names_it():
 def test_options_of_the_wrong_type_are_refused_where_they_are_set(name, wrong):
     with pytest.raises(TypeError, match=f"Trying to set {name} to {wrong!r}, but it must be of type"):
         setattr(config.IPUConfig(), name, wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "values", "problem"),
+    [
+        ("inv", lambda x: tf.cast(x, tf.int32), [np.nan], "makes a whole number of a NaN"),
+        ("div0", lambda x: 1 / x, [0.0], "divides by zero"),
+        ("oflo", lambda x: x * x, [10000.0], "overflows"),
+    ],
+)
+def test_arithmetic_that_is_to_stop_the_program_stops_it_with_the_original_s_class(name, function, values, problem):
+    config.reset_ipu_configuration()
+    made = config.IPUConfig()
+    setattr(made.floating_point_behaviour, name, True)
+    made.configure_ipu_system()
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float16, [1])
+        with scopes.ipu_scope("/device:IPU:0"):
+            (found,) = ipu_compiler.compile(function, [x])
+        with pytest.raises(tf.errors.InternalError, match=f"Tiles in excepted state.*{problem}"):
+            session.run(found, {x: values})

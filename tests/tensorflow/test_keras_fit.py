@@ -260,3 +260,12 @@ def test_errors_come_from_fit_itself():
             model.predict(tf.data.Dataset.from_tensor_slices(x).batch(8), verbose=0)
     with make_strategy(1).scope(), pytest.raises(ValueError, match="Current device has 1 IPUs attached"):
         compile_model(make_pipelined(), 1).evaluate(x, y, batch_size=8, verbose=0)
+
+
+@pytest.mark.parametrize(("flag", "shown"), [("true", True), ("false", False), ("auto", False)])
+def test_a_bar_shows_the_compilation_as_the_flags_say(flag, shown, monkeypatch, capfd):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", f"--show_progress_bar={flag}")  # auto: no terminal, no bar
+    x, y = make_data(8)
+    with make_strategy().scope():
+        compile_model(make_dense()).fit(x, y, batch_size=4, verbose=0)
+    assert ("Graph compilation: 100%" in capfd.readouterr().err) == shown

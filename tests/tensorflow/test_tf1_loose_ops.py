@@ -98,6 +98,17 @@ def test_replicas_of_ops_on_the_device_meet_in_collectives():
         numpy.testing.assert_array_equal(session.run(total, {x: [1, 2]}), [4, 8])
 
 
+def test_random_numbers_of_a_given_seed_are_those_of_the_seed():
+    configure()
+    with tf.device("/device:IPU:0"):
+        seed = v1.placeholder(tf.int32, [2])
+        drawn = tf.random.stateless_normal([5], seed) * 2
+    with v1.Session() as session:
+        first, again, other = (session.run(drawn, {seed: value}) for value in ([1, 2], [1, 2], [2, 1]))
+    numpy.testing.assert_array_equal(first, again)
+    assert not numpy.array_equal(first, other)
+
+
 def test_unknown_shapes_and_plain_reads_stay_with_tensorflow(steps):
     configure()
     with ipu.scopes.ipu_scope("/device:IPU:0"):

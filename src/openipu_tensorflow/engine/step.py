@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy
 import torch
 
-from openipu.errors import InputError
+import tensorflow as tf
+from openipu.errors import ArithmeticFaultError, InputError
 from openipu.graph import InputKind, OutputMode
 from openipu.plan import Plan
 from openipu.session import Compiled
@@ -122,10 +123,13 @@ class Step:
             )
         executable = self.compiled.executable
         self._load_carried(carried)
-        if isinstance(feeds, Sequence):
-            found = executable.run(self._feed_all(feeds)).outputs
-        else:
-            found = executable.stream(_ArraySource(feeds, self._feed_all)).outputs
+        try:
+            if isinstance(feeds, Sequence):
+                found = executable.run(self._feed_all(feeds)).outputs
+            else:
+                found = executable.stream(_ArraySource(feeds, self._feed_all)).outputs
+        except ArithmeticFaultError as error:
+            raise tf.errors.InternalError(None, None, f"Tiles in excepted state. {self.name}: {error}") from error
         results = [self._shape(port, value) for port, value in zip(self._outputs, found, strict=True)]
         return results + self._read_carried()
 

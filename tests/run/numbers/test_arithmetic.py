@@ -137,6 +137,14 @@ def test_an_update_names_the_parameter():
         watch.finish()
 
 
+def test_a_whole_number_of_a_nan_is_invalid_and_a_boolean_is_not():
+    nan = torch.tensor([torch.nan])
+    with pytest.raises(ArithmeticFaultError, match="makes a whole number of a NaN"):
+        run(lambda x: x.to(torch.int32), nan)
+    assert run(lambda x: x.to(torch.int32), torch.tensor([2.5]))[0].tolist() == [2]
+    assert run(lambda x: x.to(torch.bool), nan)[0].tolist() == [True]
+
+
 def test_loops_and_branches_are_watched_as_a_whole():
     poptorch = pytest.importorskip("poptorch")
 

@@ -26,7 +26,17 @@ from openipu.report.atomic import write_aside
 from openipu.report.system.summary import summarise_trace
 from openipu.trace.read import HostTrace, ProcessTrace
 
-SCRIPTS = ("data.js", "rows.js", "graphs.js", "moves.js", "lanes.js", "search.js", "tables.js", "system.js")
+SCRIPTS = (
+    "../web/svg.js",
+    "data.js",
+    "rows.js",
+    "graphs.js",
+    "moves.js",
+    "lanes.js",
+    "search.js",
+    "tables.js",
+    "system.js",
+)
 
 
 def write_system_page(trace: HostTrace, path: Path) -> Path:

@@ -31,7 +31,7 @@ function listTileVertices(data, ipu, tile) {
 function makeTileVertices(data, ipu, tile) {
   const rows = listTileVertices(data, ipu, tile);
   const table = makeTable({
-    caption: `Vertices on tile ${tile}`, rows, sort: 4, portion: 12,
+    caption: `Vertices on tile ${tile}`, rows, sort: 4, portion: 25,
     columns: [
       { label: "Vertex", help: "The codelet: a program for one worker thread of a tile", value: (row) => row.name, cell: (row) => makePath(row.name) },
       { label: "Instances", help: "Vertices of this type on the tile, over all compute sets", number: true, value: (row) => row.instances, cell: (row) => formatWhole(row.instances) },

@@ -53,7 +53,7 @@ function showTrace(data, root, parameters) {
   const sums = new RangeSums(data, choose);
   const choice = makeIpuChoice(data, state.ipu, (ipu) => changeIpu(ipu));
   const lengths = schedules.call ? [["once", "One micro-batch"], ["whole", "Whole call"]].map(([name, text]) => make("button", { type: "button", "data-shown": name, text, onclick: () => showWhole(name === "whole") })) : [];
-  const range = make("input", { type: "text", id: "selection", size: 18, placeholder: "from-to", "aria-label": "Selected cycles, from-to", onchange: () => select(readRange(range.value)) });
+  const range = make("input", { type: "text", id: "selection", size: 18, placeholder: "from-to", onchange: () => select(readRange(range.value)) });
   const zoomTo = make("button", { type: "button", id: "zoom-to-selection", text: "Zoom to it", hidden: true, onclick: () => plot.show(...state.selected) });
   const clear = make("button", { type: "button", id: "clear-selection", text: "Clear", hidden: true, onclick: () => select(null) });
   root.append(
@@ -84,9 +84,9 @@ function showTrace(data, root, parameters) {
     Object.assign(state, { isWhole, selected: null });
     settings.to = findEnd();
     address.note({ call: isWhole ? "whole" : null });
+    plot.show(0, settings.to);
     select(null);
     fillLead();
-    plot.show(0, settings.to);
   }
   function fillLead() {
     lead.textContent = `${state.isWhole ? describeCall(data, schedule()) : describeMicroBatch(data, total, several, schedules.call)}` +

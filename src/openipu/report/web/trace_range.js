@@ -49,7 +49,7 @@ class RangeSums {
     });
     this.table.element.id = "ops-in-view";
     this.title = make("h2", { text: "Ops in view" });
-    this.panel = make("section", { class: "panel", "aria-label": "Ops in view" }, this.title, this.table.element);
+    this.panel = make("section", { class: "panel" }, this.title, this.table.element);
   }
 
   // where: {schedule, place (of the IPU), kinds, range, several, isSelected, isWhole}

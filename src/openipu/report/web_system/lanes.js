@@ -1,7 +1,9 @@
 // Draws the rows between two moments, and turns wheel, drag, click and keys into moves.
 
 class Lanes {
-  constructor(canvas, overview, data, colours) {
+  // The pinned rows have a canvas of their own, which stays in sight above the others.
+  constructor(canvas, pinnedCanvas, overview, data, colours) {
+    this.panes = [canvas, pinnedCanvas].map((own) => ({ canvas: own, rows: [], height: 0 }));
     this.canvas = canvas;
     this.overview = overview;
     this.data = data;
@@ -10,8 +12,6 @@ class Lanes {
     this.to = data.span;
     this.selected = null; // {thread, place}
     this.isMatch = null; // set by the search: (thread, place) -> boolean
-    this.rows = [];
-    this.height = 0;
     this.frame = 0;
     this.onMove = () => {};
     this.onSelect = () => {};
@@ -19,10 +19,15 @@ class Lanes {
     new ResizeObserver(() => this.ask()).observe(canvas.parentElement);
   }
 
-  setRows({ rows, height }) {
-    this.rows = rows;
-    this.height = height;
-    this.canvas.style.height = `${height}px`;
+  get rows() {
+    return this.panes[0].rows;
+  }
+
+  setRows(laid, pinned) {
+    [laid, pinned].forEach(({ rows, height }, place) => {
+      Object.assign(this.panes[place], { rows, height });
+      this.panes[place].canvas.style.height = `${height}px`;
+    });
     this.ask();
   }
 
@@ -71,10 +76,18 @@ class Lanes {
     const style = getComputedStyle(document.documentElement);
     this.read = (name) => style.getPropertyValue(name).trim();
     this.paint = new Map([...this.colours].map(([channel, name]) => [channel, this.read(name)]));
-    const { pen, width } = this.prepare(this.canvas, this.height);
-    this.scale = width / (this.to - this.from);
-    this.drawAxis(pen, width);
-    for (const row of this.rows) {
+    this.scale = this.canvas.clientWidth / (this.to - this.from);
+    for (const pane of this.panes) {
+      if (!pane.canvas.clientWidth) continue;
+      const { pen, width } = this.prepare(pane.canvas, pane.height);
+      this.drawPane(pen, width, pane);
+    }
+    this.drawOverview();
+  }
+
+  drawPane(pen, width, pane) {
+    this.drawAxis(pen, width, pane.height);
+    for (const row of pane.rows) {
       if (row.kind === "head") {
         pen.fillStyle = this.read("--paper");
         pen.fillRect(0, row.top, width, row.height);
@@ -82,10 +95,9 @@ class Lanes {
       else if (row.kind === "series") drawSeries(this, pen, width, row);
       else drawHeatmap(this, pen, width, row);
     }
-    this.drawOverview();
   }
 
-  drawAxis(pen, width) {
+  drawAxis(pen, width, height) {
     const rough = (this.to - this.from) / Math.max(2, width / 120);
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
@@ -95,7 +107,7 @@ class Lanes {
     for (let tick = Math.ceil(this.from / step) * step; tick <= this.to; tick += step) {
       const x = Math.round((tick - this.from) * this.scale) + 0.5;
       pen.moveTo(x, AXIS - 4);
-      pen.lineTo(x, this.height);
+      pen.lineTo(x, height);
       pen.fillText(formatTick(tick, step), x + 4, AXIS / 2);
     }
     pen.stroke();
@@ -181,8 +193,8 @@ class Lanes {
     pen.strokeRect(Math.min(left, width - 3) + 0.5, 0.5, Math.max(right - left - 1, 2), 41);
   }
 
-  find(x, y) {
-    const row = this.rows.find((entry) => y >= entry.top && y < entry.top + entry.height);
+  find(x, y, pane = this.panes[0]) {
+    const row = pane.rows.find((entry) => y >= entry.top && y < entry.top + entry.height);
     if (row?.kind !== "events") return null;
     const { start, duration } = row.thread;
     const moment = this.from + x / this.scale;
@@ -227,7 +239,7 @@ class Lanes {
   }
 
   listen() {
-    listenToLanes(this);
+    for (const pane of this.panes) listenToLanes(this, pane);
     listenToOverview(this);
   }
 }

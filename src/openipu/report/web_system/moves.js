@@ -1,11 +1,13 @@
 // Wheel, drag, click and keys on the lanes and on the overview.
 
-function listenToLanes(lanes) {
-  const { canvas } = lanes;
+function listenToLanes(lanes, pane) {
+  const { canvas } = pane;
   let drag = null;
   canvas.addEventListener("wheel", (event) => {
+    const isSideways = Math.abs(event.deltaX) > Math.abs(event.deltaY) || event.shiftKey;
+    if (lanes.to - lanes.from >= lanes.data.span * 0.9999 && !event.ctrlKey && (isSideways || event.deltaY > 0)) return; // nothing to zoom out of: the page scrolls
     event.preventDefault();
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY) || event.shiftKey) return lanes.pan((event.deltaX || event.deltaY) / 1200);
+    if (isSideways) return lanes.pan((event.deltaX || event.deltaY) / 1200);
     lanes.zoom(Math.exp(event.deltaY / 500), lanes.from + event.offsetX / lanes.scale);
   }, { passive: false });
   canvas.addEventListener("pointerdown", (event) => {
@@ -13,7 +15,7 @@ function listenToLanes(lanes) {
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!drag) return showTip(lanes, event);
+    if (!drag) return showTip(lanes, event, pane);
     const by = event.clientX - drag.x;
     drag.moved ||= Math.abs(by) > 3;
     if (drag.moved) {
@@ -22,13 +24,13 @@ function listenToLanes(lanes) {
     }
   });
   canvas.addEventListener("pointerup", (event) => {
-    if (drag && !drag.moved) lanes.select(lanes.find(event.offsetX, event.offsetY));
+    if (drag && !drag.moved) lanes.select(lanes.find(event.offsetX, event.offsetY, pane));
     drag = null;
     canvas.classList.remove("dragging");
   });
   canvas.addEventListener("pointerleave", () => showTip(lanes, null));
   canvas.addEventListener("dblclick", (event) => {
-    const found = lanes.find(event.offsetX, event.offsetY);
+    const found = lanes.find(event.offsetX, event.offsetY, pane);
     if (found) lanes.focus(found.thread, found.place);
   });
   const moves = {
@@ -66,9 +68,9 @@ function listenToOverview(lanes) {
   });
 }
 
-function showTip(lanes, event) {
+function showTip(lanes, event, pane) {
   const tip = document.getElementById("tip");
-  const found = event && lanes.find(event.offsetX, event.offsetY);
+  const found = event && lanes.find(event.offsetX, event.offsetY, pane);
   tip.hidden = !found;
   if (!found) return;
   const { thread, place } = found;

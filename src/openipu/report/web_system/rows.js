@@ -5,7 +5,8 @@ const HEAD = 22;
 const GRAPH = 64;
 const AXIS = 24;
 
-function layRows(data, byActivity, closed) {
+// `key` tells a band of rows: what is pinned is laid once more, above the others.
+function layRows(data, byActivity, closed, pinned = null) {
   const rows = [];
   let top = AXIS;
   const add = (row, height) => {
@@ -13,18 +14,24 @@ function layRows(data, byActivity, closed) {
     top += height;
   };
   for (const process of data.processes) {
-    add({ kind: "head", process, title: `${process.pid} · ${process.command}` }, HEAD);
-    if (closed.has(process.file)) continue;
+    const keyOf = (title) => `${process.file} ${title}`;
+    const isShown = (title) => !pinned || pinned.has(keyOf(title));
+    if (!pinned) add({ kind: "head", process, title: `${process.pid} · ${process.command}` }, HEAD);
+    if (!pinned && closed.has(process.file)) continue;
     const bands = byActivity ? splitByActivity(data, process) : splitByThread(process);
     for (const band of bands) {
+      if (!isShown(band.title)) continue;
       band.levels.forEach((events, level) => {
-        add({ kind: "events", process, thread: band.thread, events, title: level ? "" : band.title }, ROW);
+        add({ kind: "events", process, thread: band.thread, events, title: level ? "" : band.title, key: keyOf(band.title) }, ROW);
       });
       top += 4;
     }
-    for (const [graph, lines] of groupSeries(process.series)) add({ kind: "series", process, lines, title: graph }, GRAPH);
-    for (const map of process.heatmaps) add({ kind: "heatmap", process, map, title: map.unit ? `${map.name} [${map.unit}]` : map.name }, GRAPH);
-    top += 6;
+    for (const [graph, lines] of groupSeries(process.series)) if (isShown(graph)) add({ kind: "series", process, lines, title: graph, key: keyOf(graph) }, GRAPH);
+    for (const map of process.heatmaps) {
+      const title = map.unit ? `${map.name} [${map.unit}]` : map.name;
+      if (isShown(title)) add({ kind: "heatmap", process, map, title, key: keyOf(title) }, GRAPH);
+    }
+    if (!pinned) top += 6;
   }
   return { rows, height: top };
 }

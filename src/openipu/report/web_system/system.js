@@ -23,7 +23,7 @@ async function start() {
     return item;
   }));
 
-  const lanes = new Lanes(get("lanes"), get("overview"), data, colours);
+  const lanes = new Lanes(get("lanes"), get("pinned-lanes"), get("overview"), data, colours);
   const search = new Search(lanes, data);
   const totals = new Totals(get("totals"), (label) => {
     get("search").value = label;
@@ -32,12 +32,16 @@ async function start() {
   const closed = new Set();
   const state = new URLSearchParams(location.hash.slice(1));
   let byActivity = state.get("rows") === "activity";
+  const pinned = new Set();
   const arrange = () => {
     const laid = layRows(data, byActivity, closed);
-    lanes.setRows(laid);
+    const kept = layRows(data, byActivity, closed, pinned);
+    get("pinned").hidden = !kept.rows.length;
+    lanes.setRows(laid, kept);
     get("by-thread").setAttribute("aria-pressed", String(!byActivity));
     get("by-activity").setAttribute("aria-pressed", String(byActivity));
-    showGutter(get("gutter"), laid.rows, closed, arrange);
+    showGutter(get("gutter"), laid.rows, closed, pinned, arrange);
+    showGutter(get("pinned-gutter"), kept.rows, closed, pinned, arrange);
   };
   let waiting = 0;
   const settle = () => {
@@ -72,6 +76,8 @@ async function start() {
   get("next").addEventListener("click", () => tell(search.walk(1)));
   get("previous").addEventListener("click", () => tell(search.walk(-1)));
   get("save-perfetto").addEventListener("click", () => saveFile("trace.json", toChromeTrace(data), "application/json"));
+  get("save-svg").addEventListener("click", () => saveSvg(lanes));
+  get("save-png").addEventListener("click", () => savePng(lanes));
   get("save-csv").addEventListener("click", () => saveFile("trace.csv", totals.toCsv(), "text/csv"));
   const setTheme = (theme) => {
     document.documentElement.dataset.theme = theme;
@@ -92,8 +98,8 @@ function describeLoop(loop) {
     + `${share(loop.waiting_for_data)}, compiling ${share(loop.compiling)}, not marked ${share(loop.unmarked)}.`;
 }
 
-// Names of the rows, beside them. A process can be closed.
-function showGutter(gutter, rows, closed, arrange) {
+// Names of the rows, beside them. A process can be closed, and a band of rows pinned.
+function showGutter(gutter, rows, closed, pinned, arrange) {
   const parts = [];
   for (const row of rows) {
     if (!row.title) continue;
@@ -111,6 +117,16 @@ function showGutter(gutter, rows, closed, arrange) {
       });
     }
     parts.push(part);
+    if (row.kind === "head") continue;
+    const isPinned = pinned.has(row.key);
+    const pin = makeElement("button", isPinned ? "◆" : "◇", { type: "button", class: "pin", "aria-pressed": String(isPinned), "aria-label": `Keep “${text.slice(0, 100)}” in sight`, title: isPinned ? "Let it go" : "Keep in sight" });
+    pin.style.top = `${row.top}px`;
+    pin.addEventListener("click", () => {
+      if (isPinned) pinned.delete(row.key);
+      else pinned.add(row.key);
+      arrange();
+    });
+    parts.push(pin);
   }
   gutter.replaceChildren(...parts);
 }

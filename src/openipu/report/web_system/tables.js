@@ -123,3 +123,27 @@ function saveFile(name, text, type) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
+
+// The lanes as they are shown now.
+function drawImage(lanes, pen) {
+  pen.font = "12px system-ui, sans-serif";
+  pen.textBaseline = "middle";
+  lanes.drawPane(pen, lanes.canvas.clientWidth, lanes.panes[0]);
+}
+
+function saveSvg(lanes) {
+  const pen = new SvgContext(lanes.canvas.clientWidth, lanes.panes[0].height, lanes.read("--panel"));
+  drawImage(lanes, pen);
+  saveFile("trace.svg", pen.write(), "image/svg+xml");
+}
+
+function savePng(lanes) {
+  const [width, height] = [lanes.canvas.clientWidth, lanes.panes[0].height];
+  const canvas = makeElement("canvas", "", { width: width * 2, height: height * 2 });
+  const pen = canvas.getContext("2d");
+  pen.setTransform(2, 0, 0, 2, 0, 0);
+  pen.fillStyle = lanes.read("--panel");
+  pen.fillRect(0, 0, width, height);
+  drawImage(lanes, pen);
+  canvas.toBlob((blob) => saveFile("trace.png", blob, "image/png"));
+}

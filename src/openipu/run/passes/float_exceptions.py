@@ -2,8 +2,9 @@
 
 In: a draft, or the memory that an update writes to. Out: the same draft, with operators that look at their operands and
 results; or a watch that looks at memory before and after an update. An operator stops the program when it makes an
-infinity of finite operands, a NaN of operands without one, or when it compares a NaN. Values that arrive as infinite,
-such as masks, pass. A half result stops it where it is rounded, and the message names the operator that computed it.
+infinity of finite operands, a NaN of operands without one, or when it compares a NaN or makes a whole number of it.
+Values that arrive as infinite, such as masks, pass. A half result stops it where it is rounded, and the message names
+the operator that computed it.
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ def _watch(call: Callable[..., Any], name: str, where: str, rounds: bool) -> Cal
         if compares and had_nan:
             raise ArithmeticFaultError(f"Floating-point exception: {name} compares a NaN{where}. {_ADVICE}")
         result = call(*args, **kwargs)
+        if had_nan and name == "_to_copy" and _is_whole(result):
+            raise ArithmeticFaultError(
+                f"Floating-point exception: {name} makes a whole number of a NaN{where}. {_ADVICE}"
+            )
         if operands:
             for value in _list_numbers([result]):
                 # A rounding makes a NaN of what is too large if it is told so.
@@ -121,6 +126,11 @@ def _list_numbers(values: Iterable[Any]) -> Iterable[torch.Tensor | float]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _list_numbers(value)
+
+
+def _is_whole(value: Any) -> bool:
+    plain = isinstance(value, torch.Tensor) and value.dtype is not torch.bool
+    return plain and not value.is_floating_point() and not value.is_complex()
 
 
 def _is_finite(value: torch.Tensor) -> bool:

@@ -2,8 +2,8 @@
 
 In: what a session is asked for, and is fed. Out: clusters of such ops, in order: each takes values from the host
 and from clusters before it, and becomes one program. TensorFlow computes what is none of an IPU's business or cannot be
-compiled: initial values of variables, plain reads and writes of them, texts, unknown shapes, loops of the old
-form, and what only copies.
+compiled: initial values of variables, plain reads and writes of them, texts, unknown shapes, random numbers of a given
+seed, loops of the old form, and what only copies.
 """
 
 from __future__ import annotations
@@ -206,6 +206,8 @@ def _can_run(op: Any) -> bool:
 
     if op.type == "PyFunc":
         return OP in op.node_def.attr
+    if op.type.startswith(("StatelessRandom", "StatelessTruncated", "StatelessParameterized")):
+        return False  # numbers are those of the seed that it is given: programs draw by a seed of their own
     for tensor in [*op.inputs, *op.outputs]:
         handle = tensor.dtype.name == "resource" and tensor.op.type == "VarHandleOp"
         if not handle and tensor.dtype.name != "variant" and find_format(tensor.dtype) is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from openipu_tensorflow.ipu.configuration.run_options import (
     choose_machine,
     find_cache,
     find_profile,
+    shows_progress,
 )
 
 LARGEST_RUN_BYTES = 128 << 20  # data of the micro-batches that go to the engine at once
@@ -138,16 +138,11 @@ def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
             system=choose_machine(config),
             profile_directory=None if profile is None else _name_report(profile, around.name),
             cache_directory=find_cache(),
-            show_progress=_shows_progress(),
+            show_progress=shows_progress(),
         )
         if around.device.connection is DeviceConnectionType.PRE_COMPILE:
             _logger.info("%s has been compiled; it is kept in %s.", around.name, find_cache() or "the user's cache")
     return part.steps[key]
-
-
-def _shows_progress() -> bool:
-    wanted = str(read_flags()["show_progress_bar"])
-    return sys.stderr.isatty() if wanted == "auto" else wanted == "true"
 
 
 def _name_report(root: Path, name: str) -> Path:

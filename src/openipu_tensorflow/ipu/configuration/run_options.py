@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,3 +191,9 @@ def find_cache() -> Path | None:
     """Where compiled programs are kept, if the flags say."""
     path = str(read_flags()["executable_cache_path"])
     return Path(path) if path else None
+
+
+def shows_progress() -> bool:
+    """Is a bar shown while a program compiles? The flags say, or there is a terminal that shows it."""
+    wanted = str(read_flags()["show_progress_bar"])
+    return sys.stderr.isatty() if wanted == "auto" else wanted == "true"

@@ -25,6 +25,7 @@ from openipu_tensorflow.ipu.configuration.run_options import (
     choose_machine,
     find_cache,
     find_profile,
+    shows_progress,
 )
 from openipu_tensorflow.keras.data.chunks import lend
 from openipu_tensorflow.keras.running.memory import ProgramMemory
@@ -54,7 +55,7 @@ class StepRunner:
             words=FrontEnd.KERAS,
             profile_directory=find_profile(device.config),
             cache_directory=find_cache(),
-            show_progress=False,
+            show_progress=shows_progress(),
         )
         self._traced = traced
         named = dict(name_variables(traced.graph).values())

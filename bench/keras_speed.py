@@ -6,9 +6,9 @@ A call of `fit` is measured from its beginning to the end of training, as a call
 to shut its pipeline of data down is not counted: up to half a second and more, while nothing computes.
 Then the seconds from the start of a process to the end of its first step, each in a process of its own that finds
 nothing compiled; and the data of an epoch as `fit` reads them, against `tf.data` alone. It needs the environment with
-TensorFlow.
+TensorFlow. `--update-docs` puts what was measured into `docs/performance.md`.
 
-    python -m bench.keras_speed [--rounds 10] [--firsts 3] [--only CNN] [--threads 2]
+    python -m bench.keras_speed [--rounds 10] [--firsts 3] [--only CNN] [--threads 2] [--update-docs]
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from bench.keras_models import CASES, Case
+from bench.page import PAGE, update_page
 from bench.ratios import compare, find_geometric_mean, show, summarize
 
 ROUND_SECONDS = 0.5  # of each side
@@ -170,6 +171,47 @@ def measure_infeed(rounds: int) -> tuple[list[float], list[float]]:
     return found
 
 
+def print_speeds(names: Sequence[str], rounds: int) -> list[str]:
+    """Steps of both sides. The lines of the table, as they come."""
+    lines = ["| fit | openipu ms | Keras ms | times as fast |", "|---|---:|---:|---:|"]
+    print("\n".join(lines), flush=True)
+    ratios: list[float] = []
+    for name in names:
+        own, other = take_turns(CASES[name], rounds)
+        ratio = compare(other, own)
+        cells = [show(summarize(own), 1e3), show(summarize(other), 1e3), show(ratio)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+        if ratio is not None:
+            ratios.append(ratio.median)
+    lines.append(f"| geometric mean | | | {find_geometric_mean(ratios):.2f} |")
+    print(lines[-1], flush=True)
+    return lines
+
+
+def print_firsts(names: Sequence[str], processes: int, threads: int) -> list[str]:
+    """First steps of both sides."""
+    lines = ["| first step | openipu s | Keras s | later by s |", "|---|---:|---:|---:|"]
+    print("\n".join(lines), flush=True)
+    for name in names:
+        turns = [[measure_first(name, on_ipu, threads) for on_ipu in (True, False)] for _ in range(processes)]
+        own, other = (list(side) for side in zip(*turns, strict=True))
+        later = summarize([mine - theirs for mine, theirs in turns])
+        lines.append(f"| {name} | {show(summarize(own))} | {show(summarize(other))} | {show(later)} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def print_infeeds(rounds: int) -> list[str]:
+    """Data of both sides."""
+    own, other = measure_infeed(rounds)
+    cells = [show(summarize(own), 1e3), show(summarize(other), 1e3), show(compare(other, own))]
+    lines = ["| data of a batch | fit on an IPU ms | tf.data ms | times as fast |", "|---|---:|---:|---:|"]
+    lines.append(f"| CIFAR-10 | {' | '.join(cells)} |")
+    print("\n".join(lines), flush=True)
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
@@ -177,6 +219,7 @@ def main() -> None:
     parser.add_argument("--infeeds", type=int, default=10, help="epochs of each side for the infeed")
     parser.add_argument("--only", default="", help="a part of a model's name")
     parser.add_argument("--threads", type=int, default=2, help="of both sides")
+    parser.add_argument("--update-docs", action="store_true", help="put what was measured into the page")
     parser.add_argument("--first", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     set_threads(options.threads)
@@ -188,33 +231,16 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     names = [name for name in CASES if options.only in name]
     started = time.perf_counter()
-    ratios: list[float] = []
+    parts: dict[str, list[str]] = {}
     if options.rounds:
-        print("| fit | openipu ms | Keras ms | times as fast |\n|---|---:|---:|---:|", flush=True)
-    for name in names if options.rounds else ():
-        own, other = take_turns(CASES[name], options.rounds)
-        ratio = compare(other, own)
-        cells = [show(summarize(own), 1e3), show(summarize(other), 1e3), show(ratio)]
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
-        if ratio is not None:
-            ratios.append(ratio.median)
-    if ratios:
-        print(f"\ngeometric mean: {find_geometric_mean(ratios):.2f}\n", flush=True)
+        parts["keras"] = print_speeds(names, options.rounds)
     if options.firsts:
-        print("| first step | openipu s | Keras s | later by s |\n|---|---:|---:|---:|", flush=True)
-    for name in names if options.firsts else ():
-        turns = [
-            [measure_first(name, on_ipu, options.threads) for on_ipu in (True, False)] for _ in range(options.firsts)
-        ]
-        own, other = (list(side) for side in zip(*turns, strict=True))
-        later = summarize([mine - theirs for mine, theirs in turns])
-        print(f"| {name} | {show(summarize(own))} | {show(summarize(other))} | {show(later)} |", flush=True)
+        parts["keras-first"] = print_firsts(names, options.firsts, options.threads)
     if options.infeeds:
-        own, other = measure_infeed(options.infeeds)
-        print("\n| data of a batch | fit on an IPU ms | tf.data ms | times as fast |\n|---|---:|---:|---:|")
-        print(
-            f"| CIFAR-10 | {show(summarize(own), 1e3)} | {show(summarize(other), 1e3)} | {show(compare(other, own))} |"
-        )
+        parts["keras-infeed"] = print_infeeds(options.infeeds)
+    if options.update_docs:
+        tables = {name: "\n".join(lines) for name, lines in parts.items()}
+        PAGE.write_text(update_page(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
     print(f"\n{time.perf_counter() - started:.0f} s in all")
 
 

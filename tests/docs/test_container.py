@@ -77,6 +77,9 @@ def test_every_step_that_needs_no_root_runs_in_a_clean_environment(container: Co
     assert program.is_file()
     where = container.run('python -c "import openipu; print(openipu.__file__)"').strip()
     assert where.startswith(str(container.root / "opt/venv")), "the package from the image, not from the checkout"
+    package = Path(where).parent
+    for page in ("cli/live/web/page.html", "report/web/report.html", "report/web_list/list.html"):
+        assert (package / page).is_file(), "pages are part of the package"
 
 
 @pytest.mark.slow

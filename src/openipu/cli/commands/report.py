@@ -162,7 +162,7 @@ def _print_entries(entries: Sequence[Entry]) -> None:
     from openipu.report.units import format_bytes_of, format_cycles
 
     table = make_table()
-    for heading in ("folder", "program", "system", "fit", "fullest tile", "cycles of a call", "date"):
+    for heading in ("folder", "program", "system", "fit", "fullest tile", "cycles of a call", "date (UTC)"):
         table.add_column(heading, justify="right" if heading.startswith(("fullest", "cycles")) else "left")
     for entry in entries:
         line = entry.headline

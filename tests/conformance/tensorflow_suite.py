@@ -91,6 +91,12 @@ def _put_back() -> None:
     distribute.distribution_strategy_context = distribute_lib  # and so is its content
     sys.modules["tensorflow.python.distribute.distribution_strategy_context"] = distribute_lib
     _put_back_estimators()
+    if os.environ.get("OPENIPU_TF1") == "1":  # `from tensorflow.python import ops` was that of the framework
+        from tensorflow.python import ops
+        from tensorflow.python.framework import ops as framework
+
+        for name in ("control_dependencies", "device", "get_default_graph", "convert_to_tensor", "name_scope"):
+            setattr(ops, name, getattr(framework, name))
 
 
 def _put_back_estimators() -> None:

@@ -305,3 +305,29 @@ def test_sigterm_ends_page_and_script_as_without_a_page(script: Script) -> None:
     assert script.process.wait(60) == -signal.SIGTERM
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=20)
+
+
+def test_output_errors_and_exit_code_are_those_of_a_run_without_a_page(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        "import os, subprocess, sys\n"
+        "if (child := os.fork()) == 0:\n"
+        "    print('child', flush=True)\n"
+        "    sys.exit(4)\n"
+        "print('child ended with', os.waitpid(child, 0)[1] >> 8, flush=True)\n"
+        "subprocess.run([sys.executable, '-c', 'print(1)'], check=True)\n"
+        "raise ValueError('no good')\n"
+    )
+    plain, live = (
+        subprocess.run(
+            [sys.executable, "-m", "openipu", "run", "--quiet", *options, "odd.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        for options in ([], ["--live"])
+    )
+    assert (plain.returncode, plain.stdout) == (live.returncode, live.stdout) == (1, "child\nchild ended with 4\n1\n")
+    first, rest = live.stderr.split("\n", 1)
+    assert first.startswith("openipu: live at http://127.0.0.1:")
+    assert rest == plain.stderr

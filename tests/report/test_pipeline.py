@@ -145,6 +145,12 @@ def test_even_ipus_are_called_even() -> None:
     assert summary.finding == "The IPUs are even: slowest is stage 0 on IPU 0, at 1.00x the mean of the IPUs."
 
 
+def test_ipus_that_tie_are_named_together() -> None:
+    summary = summarise_stages((0, 10.0), (1, 20.0), (2, 20.0), (3, 19.8), micro_batches=9, training=False)
+    assert [load.ipu for load in summary.pace_setters] == [1, 2, 3]  # 19.8 is 99 % of 20
+    assert summary.finding.startswith("Slowest are IPUs 1, 2 and 3, which tie, at 1.15x the mean of the IPUs")
+
+
 def test_two_stages_on_one_ipu_are_named_together() -> None:
     summary = summarise_stages((0, 10.0), (1, 12.0), (0, 10.0), micro_batches=9, training=False)
     assert summary.slowest_name == "stages 0 and 2 on IPU 0"

@@ -175,6 +175,9 @@ def test_a_pinned_row_stays_in_sight_until_it_is_let_go(trace, tmp_path, driver,
         page.settle()
         assert page.run("return document.querySelector('#pinned-gutter span').textContent") == "run"
         assert page.count_shades("#pinned-lanes") > 2
+        wide = "const box = document.querySelector('.table-scroll'); return box.scrollWidth - box.clientWidth"
+        assert page.run(wide) <= 1
+        assert page.run("return [...document.querySelectorAll('thead th')].every((head) => head.title)")
         page.run("scrollTo(0, document.body.scrollHeight)")
         page.settle()
         assert page.run("return document.getElementById('pinned').getBoundingClientRect().top") >= 0

@@ -269,3 +269,21 @@ def test_a_bar_shows_the_compilation_as_the_flags_say(flag, shown, monkeypatch, 
     with make_strategy().scope():
         compile_model(make_dense()).fit(x, y, batch_size=4, verbose=0)
     assert ("Graph compilation: 100%" in capfd.readouterr().err) == shown
+
+
+@pytest.mark.parametrize("kind", ["functional", "subclassed"])
+def test_a_compiled_model_predicts_before_it_was_ever_trained(kind):
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = keras.layers.Dense(3)
+
+        def call(self, x):
+            return self.dense(x)
+
+    x, _ = make_data(8)
+    with make_strategy().scope():
+        model = make_dense() if kind == "functional" else Own()
+        model.compile("sgd", "mse", steps_per_execution=4)
+        found = model.predict(x, batch_size=2, verbose=0)
+    numpy.testing.assert_allclose(found, model(x), rtol=1e-5, atol=1e-6)

@@ -152,3 +152,15 @@ def test_eagerly_a_program_is_alone():
 def test_groups_that_do_not_fit_the_replicas_are_refused_before_the_program_runs():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"group size \(got 3\) does not evenly divide"):
         run_once(lambda x: [ipu.cross_replica_ops.cross_replica_sum(x, 3)], np.ones(2, np.float32))
+
+
+def test_a_share_of_a_reduction_has_a_size_also_where_sizes_are_objects():
+    from tensorflow.python.framework import tensor_shape
+
+    tensor_shape.disable_v2_tensorshape()
+    try:
+        with tf.Graph().as_default():
+            made = ipu.reduce_scatter_op.reduce_scatter(tf.ones([5]), 2)
+    finally:
+        tensor_shape.enable_v2_tensorshape()
+    assert made.shape.as_list() == [3]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -103,7 +105,7 @@ def test_a_file_that_is_counted_again_replaces_its_own_items_alone(load, tmp_pat
 def run_file(load, tmp_path):
     """What the runner counts of a test file with this text."""
 
-    def run(text, limit=60, expression=""):
+    def run(text, limit=3600, expression=""):
         file = tmp_path / "some_test.py"
         file.write_text(text)
         options = argparse.Namespace(model=False, expression=expression, verbose=False, limit=limit)
@@ -113,14 +115,27 @@ def run_file(load, tmp_path):
     return run
 
 
-def test_a_file_that_does_not_end_in_time_counts_what_it_came_to(run_file):
+def test_a_file_that_does_not_end_in_time_counts_what_it_came_to(run_file, tmp_path, monkeypatch):
+    reached = tmp_path / "reached"
+
+    class Late(subprocess.Popen):
+        """Its time is over when it has come to the fourth item."""
+
+        def wait(self, timeout=None):
+            while timeout is not None and not reached.exists() and self.poll() is None:
+                time.sleep(0.05)
+            if timeout is not None and self.poll() is None:
+                raise subprocess.TimeoutExpired("pytest", timeout)
+            return super().wait()
+
+    monkeypatch.setattr(subprocess, "Popen", Late)
     text = (
         "import time, unittest\n"
         "class A(unittest.TestCase):\n"
         "    def test1(self):\n        pass\n"
         "    def test2(self):\n        self.assertEqual(1, 2)\n"
         "    def test3(self):\n        self.skipTest('not here')\n"
-        "    def test4(self):\n        time.sleep(600)\n"
+        f"    def test4(self):\n        open({str(reached)!r}, 'w').close(); time.sleep(3600)\n"
         "    def test5(self):\n        pass\n"
     )
     assert run_file(text, limit=10) == {

@@ -1,4 +1,4 @@
-"""`get_current_iteration_counter`: the number of the micro-batch, or of the round, that runs."""
+"""What the device keeps over the rounds of a loop: the number of the round, and values of rounds before."""
 
 from __future__ import annotations
 
@@ -60,3 +60,18 @@ def test_rounds_of_a_loop_are_counted_on_every_replica(ipus):
 def test_where_nothing_goes_round_there_is_nothing_to_count():
     with pytest.raises(NotImplementedError, match="get_current_iteration_counter"):
         run(lambda queue, out: out.enqueue(count()))
+
+
+def test_a_fifo_gives_values_of_rounds_before_and_needs_no_initializer():
+    def body(number, x):
+        later = ipu.internal_ops.fifo(number, 2)
+        return number + 1, out_of[0].enqueue((later, x))
+
+    out_of = []
+
+    def make(queue, out):
+        out_of.append(out)
+        return ipu.loops.repeat(5, body, [tf.constant(1.0)], queue)
+
+    later, _ = run(make)
+    numpy.testing.assert_array_equal(later, [0, 0, 1, 2, 3, 4, 5, 1, 2, 3])  # the second call goes on

@@ -120,3 +120,12 @@ def test_unknown_shapes_and_plain_reads_stay_with_tensorflow(steps):
         numpy.testing.assert_allclose(session.run(y, {x: [0, 1]}), numpy.sin([0, 1]), rtol=1e-6)
         numpy.testing.assert_array_equal(session.run(w), [1, 1, 1])
     assert not steps
+
+
+def test_ops_on_a_device_that_is_not_configured_stay_with_tensorflow(steps):
+    configure(2)  # one device of two IPUs
+    with tf.device("/device:IPU:1"):
+        y = tf.sin(v1.placeholder_with_default([1.0], [1])) + 1
+    with v1.Session() as session:
+        numpy.testing.assert_allclose(session.run(y), numpy.sin([1]) + 1, rtol=1e-6)
+    assert not steps

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from openipu.report.profile import PipelineRecord, StageRecord
 
+TIE = 0.98  # of the slowest: nothing is won by relieving one of them alone
+
 
 @dataclass(frozen=True, slots=True)
 class StageShare:
@@ -76,8 +78,20 @@ class PipelineSummary:
         return len({stage.number for stage in self.stages})
 
     @property
+    def pace_setters(self) -> tuple[IpuLoad, ...]:
+        """The IPUs that all others wait for: those that take as long as the slowest, or nearly."""
+        return tuple(load for load in self.ipus if load.tick_cycles >= TIE * self.slowest.tick_cycles)
+
+    @property
+    def _is_tie(self) -> bool:
+        return 1 < len(self.pace_setters) < len(self.ipus)
+
+    @property
     def slowest_name(self) -> str:
-        """The stages that set the pace, with their IPU."""
+        """The stages that set the pace, with their IPU; where IPUs tie, all of these."""
+        if self._is_tie:
+            ipus = [str(load.ipu) for load in self.pace_setters]
+            return f"IPUs {', '.join(ipus[:-1])} and {ipus[-1]}, which tie"
         numbers = [str(number) for number in self.slowest.stages]
         listed = numbers[0] if len(numbers) == 1 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
         return f"stage{'' if len(numbers) == 1 else 's'} {listed} on IPU {self.slowest.ipu}"
@@ -87,7 +101,8 @@ class PipelineSummary:
         """One sentence on the balance of the IPUs."""
         if len(self.ipus) == 1:
             return f"All stages are on IPU {self.slowest.ipu}: they take turns, and nothing runs at the same time."
-        verb, pronoun = ("are", "them") if len(self.slowest.stages) > 1 else ("is", "it")
+        several = len(self.slowest.stages) > 1 or self._is_tie
+        verb, pronoun = ("are", "them") if several else ("is", "it")
         ratio = f"{verb} {self.slowest_name}, at {self.slowest_ratio:.2f}x the mean of the IPUs"
         if self.slowest_ratio < 1.02:
             found = f"The IPUs are even: slowest {ratio}."

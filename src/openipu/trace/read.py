@@ -1,4 +1,4 @@
-"""Reads `.pvti` files.
+"""Reads `.pvti` files, and by `chrome` the JSON of other tracers.
 
 In: the path of a file, or of a directory with those of one run. Out: a `HostTrace`, events in order of time with their
 nesting. Whatever is wrong with a file is a `TraceError` that says what to do.
@@ -27,7 +27,10 @@ Integers = npt.NDArray[np.int64]
 
 MOMENT = -1  # the duration of an event that has none
 
-_RECORD_AGAIN = "Run the program again with this version of openipu to record another trace."
+_RECORD_AGAIN = (
+    "Run the program again with this version of openipu to record another trace. A file of Graphcore's libpvti becomes "
+    "readable by examples/export_pvti.py, run where its SDK is."
+)
 _FORMAT = DatabaseFormat(
     "trace", APPLICATION_ID, SCHEMA_VERSION, TABLES, growing=True, largest=4 << 30, most_rows=20_000_000
 )
@@ -149,7 +152,16 @@ def read_trace(*paths: Path) -> HostTrace:
             )
         files += found
     # A process has a higher number than the one that started it, as a rule.
-    return HostTrace(tuple(sorted(map(_read_process, dict.fromkeys(files)), key=lambda process: process.pid)))
+    processes = [process for file in dict.fromkeys(files) for process in _read_file(file)]
+    return HostTrace(tuple(sorted(processes, key=lambda process: process.pid)))
+
+
+def _read_file(path: Path) -> list[ProcessTrace]:
+    if path.suffix == ".json":
+        from openipu.trace.chrome import read_chrome_trace  # which needs the types of this module
+
+        return read_chrome_trace(path)
+    return [_read_process(path)]
 
 
 def _read_process(path: Path) -> ProcessTrace:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras.src import backend
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 from keras.src.ops.node import Node
 
+import tensorflow as tf
 from openipu_tensorflow.keras.data.epochs import install_epochs
 from openipu_tensorflow.keras.methods import METHODS
 from openipu_tensorflow.keras.running.running import on_ipu, run_fit_or_evaluate, run_predict
@@ -86,8 +88,16 @@ def _build(original: Any, model: Any, iterator: Any = None, data_batch: Any = No
     """Shapes are enough: no data is taken for it."""
     if iterator is not None:
         data_batch = iterator.element_spec
+    inputs, target, _ = keras.utils.unpack_x_y_sample_weight(data_batch)
     with model.distribute_strategy.scope():
-        model._symbolic_build(data_batch=data_batch)
+        if target is not None:
+            model._symbolic_build(data_batch=data_batch)
+        elif not model.built:  # Keras would build the loss, too, which has no target
+            backend.compute_output_spec(model, tf.nest.map_structure(_describe, inputs), training=False)
+
+
+def _describe(spec: Any) -> Any:
+    return keras.KerasTensor(spec.shape, keras.backend.standardize_dtype(spec.dtype))
 
 
 def _take_logs(original: Any, model: Any, logs: Any) -> Any:
@@ -97,7 +107,5 @@ def _take_logs(original: Any, model: Any, logs: Any) -> Any:
 
 def _accept_numbers() -> None:
     """`Input(shape=80)`, which Keras 2 took for `(80,)` and Keras 3 refuses."""
-    from keras.src import backend
-
     original = backend.standardize_shape
     backend.standardize_shape = lambda shape: original((shape,) if isinstance(shape, int) else shape)

@@ -37,7 +37,12 @@ def add_parser(
         description="Turn traces of the host into one HTML file, text, JSON, or a file that Perfetto opens.",
         epilog=_EPILOG,
     )
-    parser.add_argument("traces", nargs="+", metavar="DIR|FILE.pvti", help="what a run with PVTI_OPTIONS has written")
+    parser.add_argument(
+        "traces",
+        nargs="+",
+        metavar="DIR|FILE",
+        help="what a run with PVTI_OPTIONS has written, or Chrome trace events (.json)",
+    )
     parser.add_argument("--html", metavar="FILE", help=f"where to write the web page; {PAGE_NAME} beside the trace")
     parser.add_argument("--open", action="store_true", help="open the web page")
     parser.add_argument("--perfetto", metavar="FILE", help="write Chrome trace events; with .gz they are compressed")

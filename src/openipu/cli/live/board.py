@@ -45,7 +45,7 @@ class Board(Watcher):
         self._changed = threading.Condition()
         self._entries: dict[int, _Entry] = {}  # by compilation, or by executable where nothing told of compiling
         self._by_executable: dict[int, _Entry] = {}
-        self._script = script
+        self._script = _cut(script)
         self._started = clock()
         self._ended: dict[str, Any] | None = None
         self._version = 0

@@ -15,7 +15,6 @@ from openipu.report.units import format_share
 MANY_BUBBLES = 0.1
 HALF_EMPTY = 0.5
 WORTH_BALANCING = 0.03
-TIE = 0.98  # of the slowest: nothing is won by relieving one of them alone
 NEARLY_FULL = 0.9
 
 
@@ -58,7 +57,7 @@ def find_slow_stage(case: Case) -> Iterator[Finding]:
     summary = summarise_pipeline(record)
     if summary.balanced_saving < WORTH_BALANCING:
         return
-    pace = [load for load in summary.ipus if load.tick_cycles >= TIE * summary.slowest.tick_cycles]
+    pace = list(summary.pace_setters)
     others = [load for load in summary.ipus if load not in pace]
     names = _name_ipus(pace)
     least = min(summary.ipus, key=lambda load: load.tick_cycles)

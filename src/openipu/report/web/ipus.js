@@ -41,7 +41,9 @@ function makeMeter(share, colour = "accent") {
 // Small charts of the bytes on every tile, all to one scale. A click chooses the IPU.
 function makeIpuCharts(data, chosen, change) {
   const { fit } = data.summary;
-  const top = Math.max(fit.limit_bytes, ...fit.ipus.map((entry) => entry.peak_bytes)) * 1.06;
+  const highest = Math.max(...fit.ipus.map((entry) => entry.peak_bytes));
+  const withLimit = highest > fit.limit_bytes * 0.5; // as in the large chart: else the limit would leave an empty box
+  const top = Math.max(withLimit ? fit.limit_bytes : 0, highest, 1024) * 1.06;
   const totals = data.memory.map((memory) => {
     const always = Float64Array.from(memory.alwaysLive);
     for (const bytes of Object.values(memory.categories)) for (let tile = 0; tile < always.length; tile++) always[tile] += bytes[tile];
@@ -76,6 +78,7 @@ function makeIpuCharts(data, chosen, change) {
         context.fillRect(x, height - size, end - x, size);
       }
     }
+    if (!withLimit) return;
     context.fillStyle = themeColour("limit");
     context.fillRect(0, height - (fit.limit_bytes / top) * height, width, 1.5);
   }

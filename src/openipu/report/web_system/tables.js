@@ -1,8 +1,11 @@
 // The table of what is in view, the facts of one event, and files to save.
 
+// [heading, value, what the heading means]
 const COLUMNS = [
-  ["Label", (row) => row.label], ["Activity", (row) => row.channel], ["Events", (row) => row.events],
-  ["Own time", (row) => row.own], ["Total", (row) => row.total], ["Mean", (row) => row.total / row.events], ["Longest", (row) => row.longest],
+  ["Label", (row) => row.label, "Name of the trace point"], ["Activity", (row) => row.channel, "Its channel"],
+  ["Events", (row) => row.events, "How often it was met in view"], ["Own time", (row) => row.own, "Without the events inside it"],
+  ["Total", (row) => row.total, "With the events inside it"], ["Mean", (row) => row.total / row.events, "Total time of one event"],
+  ["Longest", (row) => row.longest, "Total time of the longest event"],
 ];
 const SHOWN_ROWS = 200;
 
@@ -43,8 +46,8 @@ class Totals {
     const compare = this.order < 2 ? (a, b) => value(a).localeCompare(value(b)) : (a, b) => value(b) - value(a);
     this.rows.sort(compare);
     const head = makeElement("tr");
-    COLUMNS.forEach(([name], index) => {
-      const cell = makeElement("th", "", { scope: "col" });
+    COLUMNS.forEach(([name, , help], index) => {
+      const cell = makeElement("th", "", { scope: "col", title: help });
       const button = makeElement("button", name, { type: "button" });
       button.addEventListener("click", () => {
         this.order = index;

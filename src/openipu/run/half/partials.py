@@ -8,6 +8,7 @@ here. The errors are of the right kind, and smaller than an IPU's.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -101,11 +102,16 @@ def _read_sum(node: fx.Node) -> _Inputs | None:
 
 
 def _split_matrices(target: Any, left: Any, right: Any, addend: Any) -> _Inputs:
-    def multiply(emit: _Multiply, start: int, end: int) -> fx.Node:
-        columns = emit(aten.slice.Tensor, left, -1, start, end)
-        return emit(target, columns, emit(aten.slice.Tensor, right, -2, start, end))
+    count = left.meta["val"].shape[-1]
+    chunk = choose_chunk(count)
+    parts: list[fx.Node] = []  # both operands, cut: one call each, where a slice would be one for each chunk
 
-    return left.meta["val"].shape[-1], addend, multiply
+    def multiply(emit: _Multiply, start: int, end: int) -> fx.Node:
+        if not parts:
+            parts.extend((emit(aten.split.Tensor, left, chunk, -1), emit(aten.split.Tensor, right, chunk, -2)))
+        return emit(target, *(emit(operator.getitem, part, start // chunk) for part in parts))
+
+    return count, addend, multiply
 
 
 def _read_convolution(node: fx.Node) -> _Inputs | None:

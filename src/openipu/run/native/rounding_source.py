@@ -17,10 +17,19 @@ _MIX = "".join(f"  value = (value ^ (value >> {shift})) * {factor & 0xFFFFFFFF:#
 SOURCE = (
     f"""#include <cstdint>
 #include <cstring>
-#ifdef __F16C__
+#if defined(__AVX512F__)
 #include <immintrin.h>
+constexpr int LANES = 16;
+#elif defined(__AVX2__) && defined(__F16C__)
+#include <immintrin.h>
+constexpr int LANES = 8;
+#else
+constexpr int LANES = 4;
 #endif
-static inline uint32_t mix(uint32_t value) {{
+typedef uint32_t vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float fvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+template <typename T>
+static inline T mix(T value) {{
 {_MIX}  return value;
 }}
 static inline uint32_t finish(uint32_t value) {{ return value ^ (value >> 16); }}
@@ -29,47 +38,58 @@ constexpr uint32_t COLUMN = {COLUMN_STEP & 0xFFFFFFFF:#x}u;
 constexpr int64_t BLOCK = {_BLOCK};
 """
     """
+// Codes of float32 numbers, rounded to those that half has.
 template <int OVERFLOW_KIND>
-static inline uint32_t round_one(uint32_t code, uint32_t bits) {
-  const uint32_t sign = code & 0x80000000u, magnitude = code & 0x7fffffffu;
+static inline vec round_some(vec codes, vec bits) {
+  const vec magnitudes = codes & 0x7fffffffu, signs = codes ^ magnitudes;
+  // 2^-14, the smallest normal number, where the number is below it; else 0.
+  const vec offsets = (vec)(magnitudes < 0x38800000u) & 0x38800000u;
+  const vec sums = ((vec)((fvec)magnitudes + (fvec)offsets) + (bits >> 19)) & 0xffffe000u;
+  vec kept = (vec)((fvec)sums - (fvec)offsets);
   const uint32_t largest = 0x477fe000u, infinity = 0x7f800000u;
-  float value, offset = magnitude < 0x38800000u ? 0x1p-14f : 0.0f;
-  std::memcpy(&value, &magnitude, 4);
-  value += offset;
-  uint32_t sum;
-  std::memcpy(&sum, &value, 4);
-  sum = (sum + (bits >> 19)) & 0xffffe000u;
-  std::memcpy(&value, &sum, 4);
-  value -= offset;
-  uint32_t kept;
-  std::memcpy(&kept, &value, 4);
-  const uint32_t beyond = OVERFLOW_KIND == 0 ? infinity : OVERFLOW_KIND == 1 ? largest : 0x7fc00000u;
+  const vec beyond = vec{} + (OVERFLOW_KIND == 0 ? infinity : OVERFLOW_KIND == 1 ? largest : 0x7fc00000u);
   kept = kept > largest ? beyond : kept;
-  kept = magnitude >= infinity ? magnitude : kept;
-  return sign | kept;
+  kept = magnitudes >= infinity ? magnitudes : kept;
+  return signs | kept;
 }
 // Of a float32 that is a number of half.
 static inline uint16_t narrow(uint32_t code) {
   const uint32_t sign = (code >> 16) & 0x8000u, magnitude = code & 0x7fffffffu;
   float value;
   std::memcpy(&value, &magnitude, 4);
-  const uint32_t normal = (magnitude - (112u << 23)) >> 13;
-  const uint32_t small = uint32_t(int32_t((magnitude < 0x38800000u ? value : 0.0f) * 0x1p24f));
-  uint32_t found = magnitude < 0x38800000u ? small : normal;
-  found = magnitude == 0x7f800000u ? 0x7c00u : magnitude > 0x7f800000u ? 0x7e00u : found;
-  return uint16_t(sign | found);
+  if (magnitude > 0x7f800000u) return uint16_t(sign | 0x7e00u);
+  if (magnitude == 0x7f800000u) return uint16_t(sign | 0x7c00u);
+  if (magnitude < 0x38800000u) return uint16_t(sign | uint32_t(value * 0x1p24f));
+  return uint16_t(sign | (magnitude - (112u << 23)) >> 13);
 }
-static inline void narrow_all(const uint32_t* codes, uint16_t* results, int64_t count) {
-  int64_t place = 0;
-#ifdef __F16C__
-  for (; place + 8 <= count; place += 8) {
-    const __m256 eight = _mm256_loadu_ps(reinterpret_cast<const float*>(codes + place));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(results + place), _mm256_cvtps_ph(eight, 0));
-  }
+static inline void store(float* results, vec codes) { std::memcpy(results, &codes, sizeof(vec)); }
+static inline void store(uint16_t* results, vec codes) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(results), _mm512_cvtps_ph((__m512)codes, 0));
+#elif defined(__AVX2__) && defined(__F16C__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(results), _mm256_cvtps_ph((__m256)codes, 0));
+#else
+  for (int lane = 0; lane < LANES; lane++) results[lane] = narrow(codes[lane]);
 #endif
-  for (; place < count; place++) results[place] = narrow(codes[place]);
 }
-template <int OVERFLOW_KIND, bool WIDE>
+template <int OVERFLOW_KIND, typename Result>
+static inline void round_row(const float* values, Result* results, int64_t count, uint32_t key) {
+  vec steps;
+  for (int lane = 0; lane < LANES; lane++) steps[lane] = key + uint32_t(lane) * COLUMN;
+  int64_t place = 0;
+  for (; place + LANES <= count; place += LANES, steps += LANES * COLUMN) {
+    vec codes;
+    std::memcpy(&codes, values + place, sizeof(vec));
+    store(results + place, round_some<OVERFLOW_KIND>(codes, mix(steps)));
+  }
+  if (place == count) return;
+  vec codes{};
+  std::memcpy(&codes, values + place, 4 * (count - place));
+  Result last[LANES];
+  store(last, round_some<OVERFLOW_KIND>(codes, mix(steps)));
+  std::memcpy(results + place, last, sizeof(Result) * (count - place));
+}
+template <int OVERFLOW_KIND, typename Result>
 static void round_all(const float* values, void* results, const int32_t* seeds, int64_t count, int64_t draw,
                       int64_t first, const int64_t* places, int64_t rows, int64_t columns, int threads) {
   const int64_t blocks = (columns + BLOCK - 1) / BLOCK, parts = count * rows * blocks;
@@ -80,16 +100,9 @@ static void round_all(const float* values, void* results, const int32_t* seeds, 
     const uint32_t base = finish(mix(uint32_t(seeds[line / rows]) + uint32_t(draw) * DRAW));
     const int64_t place = places ? places[line % rows] : first + line % rows;
     const uint32_t key = finish(mix(base + uint32_t(place) * ROW));
-    const float* row = values + line * columns + from;
-    uint32_t held[WIDE ? 1 : BLOCK];
-    uint32_t* found = WIDE ? static_cast<uint32_t*>(results) + line * columns + from : held;
-#pragma GCC ivdep
-    for (int64_t column = 0; column < to - from; column++) {
-      uint32_t code;
-      std::memcpy(&code, row + column, 4);
-      found[column] = round_one<OVERFLOW_KIND>(code, mix(key + uint32_t(from + column) * COLUMN));
-    }
-    if constexpr (!WIDE) narrow_all(held, static_cast<uint16_t*>(results) + line * columns + from, to - from);
+    const int64_t start = line * columns + from;
+    round_row<OVERFLOW_KIND>(values + start, static_cast<Result*>(results) + start, to - from,
+                             key + uint32_t(from) * COLUMN);
   }
 }
 """
@@ -97,10 +110,10 @@ static void round_all(const float* values, void* results, const int32_t* seeds, 
 extern "C" void {FUNCTION}(const float* values, void* results, const int32_t* seeds, int64_t count, int64_t draw,
                            int64_t first, const int64_t* places, int64_t rows, int64_t columns, int overflow,
                            int wide, int threads) {{
-  decltype(&round_all<0, true>) kinds[3][2] = {{
-      {{round_all<0, false>, round_all<0, true>}},
-      {{round_all<1, false>, round_all<1, true>}},
-      {{round_all<2, false>, round_all<2, true>}}}};
+  decltype(&round_all<0, float>) kinds[3][2] = {{
+      {{round_all<0, uint16_t>, round_all<0, float>}},
+      {{round_all<1, uint16_t>, round_all<1, float>}},
+      {{round_all<2, uint16_t>, round_all<2, float>}}}};
   kinds[overflow][wide](values, results, seeds, count, draw, first, places, rows, columns, threads);
 }}
 """

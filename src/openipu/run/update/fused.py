@@ -2,8 +2,8 @@
 
 In: the contracted graph of an element-wise rule. Out: a function with the same arguments that runs PyTorch's fused
 kernel, one pass over memory, where the graph is what that kernel computes: Adam and AdamW, and SGD with momentum. The
-gradient may be multiplied by a number first, as clipping does. The rule is recognised by its arithmetic, and the
-kernel's settings are computed from the rule's own numbers, so the results differ by rounding alone.
+gradient may be multiplied or divided by numbers first, as clipping and loss scaling do. The rule is recognised by its
+arithmetic, and the kernel's settings are computed from the rule's own numbers, so the results differ by rounding alone.
 """
 
 from __future__ import annotations
@@ -22,6 +22,18 @@ aten = torch.ops.aten
 _ROUNDING = 2.0**-22  # of a float32 that was computed from others
 
 
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """What a gradient is multiplied by before anything else: products and quotients of numbers; of none, it is 1."""
+
+    times: tuple[Any, ...] = ()
+    over: tuple[Any, ...] = ()
+
+    @property
+    def is_one(self) -> bool:
+        return not self.times and not self.over
+
+
 @dataclass(frozen=True, eq=False)
 class _Adam:
     """Where the values of Adam's rule come from: nodes, or plain numbers."""
@@ -36,7 +48,7 @@ class _Adam:
     root: Any  # sqrt(1 - beta2 ** step)
     epsilon: Any
     step_size: Any
-    factor: Any  # of the gradient: 1 but for clipping
+    factor: _Factor  # of the gradient
     penalty: Any  # L2: added to the gradient, times the parameter
     keep: Any  # decoupled decay: what the parameter is multiplied by first
 
@@ -50,7 +62,7 @@ class _Momentum:
     velocity: fx.Node
     momentum: Any
     learning_rate: Any
-    factor: Any
+    factor: _Factor
     penalty: Any
     nesterov: bool
     scaled: bool = False  # the velocity holds the learning rate, with its sign: Keras has it so
@@ -80,9 +92,9 @@ def find_fused_update(
     # A target that is a converted argument has the place of that argument.
     places |= {node: places[node.all_input_nodes[0]] for node in targets.values() if node.op != "placeholder"}
     if adam is not None:
-        return FusedUpdate(lambda plain: _make_adam(adam, places, plain), adam.factor == 1.0)
+        return FusedUpdate(lambda plain: _make_adam(adam, places, plain), adam.factor.is_one)
     if momentum is not None:
-        return FusedUpdate(lambda plain: _make_momentum(momentum, places, plain), momentum.factor == 1.0)
+        return FusedUpdate(lambda plain: _make_momentum(momentum, places, plain), momentum.factor.is_one)
     return None
 
 
@@ -148,7 +160,7 @@ class _Reader:
             return None
         if self._parameter is None or set(new) != {self._parameter, velocity}:
             return None
-        return _Momentum(self._parameter, self._gradient, old, kept[1], difference[2], 1.0, 0.0, False, True)
+        return _Momentum(self._parameter, self._gradient, old, kept[1], difference[2], _Factor(), 0.0, False, True)
 
     def _read_plain_momentum(self) -> _Momentum | None:
         new = _take(self._new, aten.sub.Tensor, 2, ("alpha",))
@@ -167,12 +179,23 @@ class _Reader:
         assert self._gradient is not None
         return _Momentum(self._parameter, self._gradient, old, sum_[2], new[2], *terms, nesterov)
 
-    def _read_gradient(self, used: Any) -> tuple[Any, Any] | None:
+    def _read_gradient(self, used: Any) -> tuple[_Factor, Any] | None:
         """The factors of the gradient and of the parameter in what the rule uses as its gradient."""
         sum_ = _take(used, aten.add.Tensor, 2, ("alpha",)) or (used, self._parameter, 0.0)
-        scaled = _take(sum_[0], aten.mul.Tensor, 2) or (sum_[0], 1.0)
-        known = scaled[0] is self._gradient and sum_[1] is self._parameter
-        return (scaled[1], sum_[2]) if known and self._gradient is not None else None
+        value, times, over = sum_[0], [], []
+        while value is not self._gradient:
+            product, quotient = _take(value, aten.mul.Tensor, 2), _take(value, aten.div.Tensor, 2)
+            if product is not None:
+                value, number = product
+                times.append(number)
+            elif quotient is not None:
+                value, number = quotient
+                over.append(number)
+            else:
+                return None
+        if self._gradient is None or sum_[1] is not self._parameter or not all(map(_is_number, (*times, *over))):
+            return None
+        return _Factor(tuple(times), tuple(over)), sum_[2]
 
 
 def _read_square(node: Any, gradient: Any) -> tuple[Any, Any, Any] | None:
@@ -186,6 +209,11 @@ def _read_square(node: Any, gradient: Any) -> tuple[Any, Any, Any] | None:
     if mean is None or power is None or power[0] is not gradient or power[1] != 2:
         return None
     return mean[0], None, mean[2]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is written into the rule, or given to it as a plain number."""
+    return isinstance(value, int | float) or (isinstance(value, fx.Node) and value.op == "placeholder")
 
 
 def _take(node: Any, target: Any, count: int, keywords: Collection[str] = ()) -> tuple[Any, ...] | None:
@@ -206,11 +234,11 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
             rule.root,
             rule.epsilon,
             rule.step_size,
-            rule.factor,
             rule.penalty,
             rule.keep,
         )
     ]
+    read_factor = _make_factor(rule.factor, places)
     decoupled = rule.keep != 1.0
     kernel = torch._fused_adamw_ if decoupled else torch._fused_adam_
     # The numbers of the last call, and what follows from them: every piece of an update has the same.
@@ -218,13 +246,11 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
 
     def read_settings(values: Sequence[Any]) -> tuple[float, dict[str, Any]] | None:
         """The gradient's factor and the kernel's settings; None where the rule itself is to be run."""
-        first_rest, keep, rest, root, epsilon, step_size, factor, penalty, kept = (
-            number.read(values) for number in numbers
-        )
+        first_rest, keep, rest, root, epsilon, step_size, penalty, kept = (number.read(values) for number in numbers)
         found = solve_adam(first_rest, 1 - rest if rule.second_keep is None else keep, rest, root, step_size)
         if found is None or (decoupled and penalty) or (found.learning_rate == 0 and kept != 1):
             return None
-        return factor, {
+        return read_factor(values), {
             "state_steps": [torch.tensor(found.step)],
             "lr": found.learning_rate,
             "beta1": found.beta1,
@@ -276,10 +302,12 @@ def solve_adam(first_rest: float, keep: float, rest: float, root: float, step_si
 
 def _make_momentum(rule: _Momentum, places: Mapping[fx.Node, int], plain: Update) -> Update:
     tensors = [places[node] for node in (rule.parameter, rule.gradient, rule.velocity)]
-    numbers = [_Number(value, places) for value in (rule.momentum, rule.learning_rate, rule.factor, rule.penalty)]
+    numbers = [_Number(value, places) for value in (rule.momentum, rule.learning_rate, rule.penalty)]
+    read_factor = _make_factor(rule.factor, places)
 
     def update(*values: Any) -> None:
-        momentum, learning_rate, factor, penalty = (number.read(values) for number in numbers)
+        momentum, learning_rate, penalty = (number.read(values) for number in numbers)
+        factor = read_factor(values)
         if momentum == 0:  # the kernel then knows no velocity, and the rule still writes one
             plain(*values)
             return
@@ -298,6 +326,19 @@ def _make_momentum(rule: _Momentum, places: Mapping[fx.Node, int], plain: Update
         )
 
     return update
+
+
+def _make_factor(factor: _Factor, places: Mapping[fx.Node, int]) -> Callable[[Sequence[Any]], float]:
+    """The number that a gradient is multiplied by, from the arguments of the rule."""
+    times = [_Number(value, places) for value in factor.times]
+    over = [_Number(value, places) for value in factor.over]
+
+    def read(values: Sequence[Any]) -> float:
+        above = math.prod(number.read(values) for number in times)
+        below = math.prod(number.read(values) for number in over)
+        return above / below if below else math.nan
+
+    return read
 
 
 class _Number:

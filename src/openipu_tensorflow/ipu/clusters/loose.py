@@ -3,7 +3,7 @@
 In: what a session is asked for, and is fed. Out: clusters of such ops, in order: each takes values from the host
 and from clusters before it, and becomes one program. TensorFlow computes what is none of an IPU's business or cannot be
 compiled: initial values of variables, plain reads and writes of them, texts, unknown shapes, random numbers of a given
-seed, loops of the old form, and what only copies.
+seed, loops of the old form, what only copies, and what is on a device that is not configured.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from openipu_tensorflow.ipu.clusters.preparing import Prepared, Stage
 from openipu_tensorflow.ipu.clusters.providers import Runner, find_providers
 from openipu_tensorflow.ipu.clusters.tracing import Level
 from openipu_tensorflow.ipu.clusters.variables import SessionVariables
+from openipu_tensorflow.ipu.configuration.devices import list_devices, read_ordinal
 
 _SOURCES = ("Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "VarHandleOp")
 _TRIVIAL = (
@@ -80,7 +81,9 @@ def find_clusters(graph: Any, fetched: Sequence[Any], fed: Sequence[Any]) -> lis
     key = (given, tuple(element.name for element in fetched))
     if key not in state.clusters:
         state.clusters[key] = _Search(graph, state, fetched, given).find()
-    return state.clusters[key]
+    found = state.clusters[key]
+    there = max(1, len(list_devices()))
+    return None if found is None or any(read_ordinal(cluster.place) >= there for cluster in found) else found
 
 
 def run_clusters(clusters: Sequence[LooseCluster], session: Any, run: Runner, fetched: Sequence[Any]) -> list[Any]:

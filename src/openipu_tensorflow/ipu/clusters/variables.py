@@ -11,6 +11,16 @@ from typing import Any
 
 from openipu_tensorflow.ipu.clusters.providers import Runner
 
+_STATE = "_ipu_state"  # a collection of the graph: (is it initialized?, its initializer)
+
+
+def begin_by_itself(variable: Any) -> None:
+    """Let a variable be state of the device, which no script knows of: programs give it its first value."""
+    from tensorflow.python.framework import ops
+
+    with ops.control_dependencies(None), ops.device("/device:CPU:0"):
+        ops.get_default_graph().add_to_collection(_STATE, (variable.is_initialized(), variable.initializer))
+
 
 class SessionVariables:
     """Reads and writes of some variables of a graph, by the names that the engine gives them."""
@@ -22,6 +32,7 @@ class SessionVariables:
         from openipu_tensorflow.engine.describing import name_variables
 
         named = name_variables(graph)
+        self._graph = graph
         self._reads: dict[str, Any] = {}
         self._writes: dict[str, tuple[Any, Any]] = {}
         with graph.as_default(), ops.device("/device:CPU:0"), ops.name_scope("ipu_variables"):
@@ -37,6 +48,9 @@ class SessionVariables:
 
     def read(self, run: Runner, names: Iterable[str]) -> dict[str, Any]:
         """Values as the session has them."""
+        waiting = [start for known, start in self._graph.get_collection(_STATE) if not run(known)]
+        if waiting:
+            run(waiting)
         wanted = {name: self._reads[name] for name in names if name in self._reads}
         return dict(run(wanted)) if wanted else {}
 

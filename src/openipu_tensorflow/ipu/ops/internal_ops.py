@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openipu_tensorflow.graphs.device_ops import add_device_op
+from openipu_tensorflow.ipu.clusters.variables import begin_by_itself
 
 
 def remap(x: Any, name: str | None = None) -> Any:
@@ -39,6 +40,7 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
         trainable=False,
         use_resource=True,
     )
+    begin_by_itself(held)
     before = held.read_value()
     with ops.control_dependencies([before]):
         write = held.assign(array_ops.concat([before[1:], value[None]], axis=0), read_value=False)

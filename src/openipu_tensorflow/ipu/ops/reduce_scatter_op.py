@@ -25,7 +25,7 @@ def reduce_scatter(x: Any, replication_factor: int, op: str = "COLLECTIVE_OP_ADD
     def scatter(tensor: Any) -> Any:
         if tensor.shape.rank != 1:
             raise ValueError(f"reduce_scatter takes tensors of one dimension, not of shape {tensor.shape}.")
-        share = -(-tensor.shape[0] // replication_factor)
+        share = -(-int(tensor.shape[0]) // replication_factor)
         options = {"replication_factor": replication_factor, "op": kind}
         return add_device_op("IpuReduceScatter", [tensor], [(tensor.dtype, [share])], options)[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from selenium.webdriver.support.ui import Select
 from test_browser_views import CATCH_FILES
 
 from openipu.report import read_profile, write_html, write_profile
+from openipu.report.profile import ProgramRecord
 
 pytestmark = [pytest.mark.browser, needs_browser]
 
@@ -79,4 +81,18 @@ def test_a_misfit_without_levers_says_how_to_have_them_planned(driver: webdriver
     page = Page(driver, write_html(make_oversized_profile(None), tmp_path / "report.html"))
     page.open("#view=insights")
     assert "No lever was planned again. openipu plan --profile" in page.text("#advice")
+    assert page.severe_log() == []
+
+
+def test_a_program_that_maps_its_tensors_itself_is_told_what_moves_them(
+    driver: webdriver.Chrome, tmp_path: Path
+) -> None:
+    plain = make_oversized_profile(None)
+    main = ProgramRecord(0, "Sequence", "main", -1, 1, 0, len(plain.steps))
+    page = Page(driver, write_html(dataclasses.replace(plain, tree=(main,)), tmp_path / "report.html"))
+    page.open("#view=insights")
+    assert "graph.setTileMapping" in page.text("#own-mapping")
+    finding = page.text(".finding[data-rule='fullest-tile']")
+    assert "maps its tensors and vertices to tiles itself" in finding
+    assert "openipu plan" not in finding + page.text("#advice")
     assert page.severe_log() == []

@@ -39,6 +39,10 @@ REMEDIES = {
     "code": "Make layers equal, so that they share one program: the same shapes and number formats, and blocks that "
     "repeat.",
 }
+OWN_MAPPING = (
+    "The program maps its tensors and vertices to tiles itself, so no option moves them: spread the largest over more "
+    "tiles, or give library calls a lower available-memory proportion."
+)
 OTHERWISE = "Take a smaller micro-batch, half precision, or more IPUs."
 
 
@@ -195,6 +199,8 @@ def _find_way_to_fit(case: Case, parts: list[tuple[str, int]]) -> str:
     """What the levers say where they were planned: a rule of thumb must not contradict them."""
     if case.profile.advice is not None:
         return case.profile.advice.verdict
+    if case.profile.tree:
+        return OWN_MAPPING
     return f"{_find_remedy(parts, Level.PROBLEM)} {NOT_PLANNED}"
 
 

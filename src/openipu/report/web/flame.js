@@ -134,7 +134,7 @@ function drawKinds(context, plot, data, line, { kinds, sums }, y, height) {
   const { starts } = line;
   const [first, last] = plot.range.map((time) => line.at(time));
   if (last - first >= plot.plotWidth) {
-    drawProportions(context, plot, kinds, (index, time) => spentBefore(line, sums[index], time), y, height, starts[line.length]);
+    drawProportions(context, plot, kinds, (time) => spentBefore(line, sums, time), y, height, starts[line.length]);
     return;
   }
   const colours = kinds.map(colourOf);
@@ -148,23 +148,24 @@ function drawKinds(context, plot, data, line, { kinds, sums }, y, height) {
   }
 }
 
-// Cycles of one kind before a time of a timeline.
+// Cycles of each kind before a time of a timeline.
 function spentBefore(line, sums, time) {
   const position = line.at(time);
-  return sums[position] + (sums[position + 1] > sums[position] ? Math.max(0, time - line.starts[position]) : 0);
+  const inside = Math.max(0, time - line.starts[position]);
+  return sums.map((own) => own[position] + (own[position + 1] > own[position] ? inside : 0));
 }
 
-// Pixel by pixel: spent(index, time) has the cycles of a kind before a time, up to `last`.
+// Pixel by pixel: spent(time) has the cycles of each kind before a time, up to `last`.
 function drawProportions(context, plot, kinds, spent, y, height, last) {
   const colours = kinds.map(colourOf);
   const count = Math.ceil(plot.plotWidth);
   let time = Math.max(plot.range[0], 0);
-  let before = kinds.map((_, index) => spent(index, time));
+  let before = spent(time);
   for (let pixel = 0; pixel < count; pixel++) {
     const [x, end] = [pixel, pixel + 1].map((place) => plot.snap(plot.margins.left + place));
     const next = Math.min(plot.toValue(plot.margins.left + pixel + 1), last);
     if (next <= time) continue;
-    const now = kinds.map((_, index) => spent(index, next));
+    const now = spent(next);
     let top = y;
     kinds.forEach((kind, index) => {
       const part = ((now[index] - before[index]) / (next - time)) * height;
@@ -186,16 +187,17 @@ function drawScheduledKinds(context, view, data, schedule, place, sums, y, heigh
     return;
   }
   const own = schedule.blocks[place];
-  const before = (sums.before ??= new Map());
-  const spent = (index, time) => {
-    if (!before.has(index)) {
-      const found = new Float64Array(own.start.length + 1);
-      for (let block = 0; block < own.start.length; block++) found[block + 1] = found[block] + spentBefore(line, sums.sums[index], own.base[block] + own.length[block]) - spentBefore(line, sums.sums[index], own.base[block]);
-      before.set(index, found);
-    }
+  // Of each kind, the cycles before each block.
+  sums.before ??= own.start.reduce((found, _, block) => {
+    const [low, high] = [own.base[block], own.base[block] + own.length[block]].map((time) => spentBefore(line, sums.sums, time));
+    found.push(found.at(-1).map((cycles, index) => cycles + high[index] - low[index]));
+    return found;
+  }, [sums.kinds.map(() => 0)]);
+  const spent = (time) => {
     const block = schedule.after(place, time);
-    const inside = block < own.start.length && own.start[block] < time ? spentBefore(line, sums.sums[index], own.base[block] + time - own.start[block]) - spentBefore(line, sums.sums[index], own.base[block]) : 0;
-    return before.get(index)[block] + inside;
+    if (block >= own.start.length || own.start[block] >= time) return sums.before[block];
+    const [low, high] = [own.base[block], own.base[block] + time - own.start[block]].map((cycle) => spentBefore(line, sums.sums, cycle));
+    return sums.before[block].map((cycles, index) => cycles + high[index] - low[index]);
   };
   drawProportions(context, view, sums.kinds, spent, y, height, schedule.total);
 }

@@ -7,14 +7,13 @@ class SvgContext {
   constructor(width, height, ground) {
     Object.assign(this, { width, height, parts: [], path: "", clips: 0, stack: [], dash: [] });
     Object.assign(this, { fillStyle: "#000", strokeStyle: "#000", lineWidth: 1, globalAlpha: 1, font: "12px sans-serif", textAlign: "left", textBaseline: "alphabetic", lineJoin: "miter" });
-    this.clipId = null;
     this.ruler = document.createElement("canvas").getContext("2d");
     this.ink = new Map(); // a colour that only CSS can mix -> what it comes to
     this.add("rect", { x: 0, y: 0, width, height, fill: ground });
   }
 
   add(tag, attributes, text = null) {
-    const own = { ...attributes, ...(this.globalAlpha < 1 ? { opacity: roundPlace(this.globalAlpha) } : {}), ...(this.clipId === null ? {} : { "clip-path": `url(#clip-${this.clipId})` }) };
+    const own = { ...attributes, ...(this.globalAlpha < 1 ? { opacity: roundPlace(this.globalAlpha) } : {}) };
     const written = Object.entries(own).map(([name, value]) => ` ${name}="${typeof value === "number" ? roundPlace(value) : escapeXml(value)}"`).join("");
     this.parts.push(text === null ? `<${tag}${written}/>` : `<${tag}${written}>${escapeXml(text)}</${tag}>`);
   }
@@ -39,11 +38,13 @@ class SvgContext {
     this.dash = dash;
   }
   save() {
-    const { fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, lineJoin, dash, clipId } = this;
-    this.stack.push({ fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, lineJoin, dash, clipId });
+    const { fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, lineJoin, dash, clips } = this;
+    this.stack.push({ fillStyle, strokeStyle, lineWidth, globalAlpha, font, textAlign, textBaseline, lineJoin, dash, clips });
   }
   restore() {
-    Object.assign(this, this.stack.pop());
+    const before = this.stack.pop();
+    for (; this.clips > before.clips; this.clips--) this.parts.push("</svg>");
+    Object.assign(this, before);
   }
 
   fillRect(x, y, width, height) {
@@ -65,11 +66,14 @@ class SvgContext {
     this.path += `C${places.map(roundPlace).join(" ")}`;
   }
   rect(x, y, width, height) {
+    this.box = [x, y, Math.max(0, width), Math.max(0, height)];
     this.path += `M${roundPlace(x)} ${roundPlace(y)}h${roundPlace(width)}v${roundPlace(height)}h${roundPlace(-width)}z`;
   }
+  // Clips are rectangles, until what was saved is restored: an SVG inside the SVG shows no more than itself.
   clip() {
-    this.clipId = this.clips++;
-    this.parts.push(`<clipPath id="clip-${this.clipId}"><path d="${this.path}"/></clipPath>`);
+    const [x, y, width, height] = this.box.map(roundPlace);
+    this.clips += 1;
+    this.parts.push(`<svg x="${x}" y="${y}" width="${width}" height="${height}" viewBox="${x} ${y} ${width} ${height}">`);
   }
   stroke() {
     if (this.path) this.add("path", { d: this.path, ...this.strokes });

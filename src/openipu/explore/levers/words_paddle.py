@@ -20,7 +20,7 @@ _RECOMPUTE_STANDARD, _RECOMPUTE_PIPELINE, _RECOMPUTE_ALL = 1, 3, 4
 
 
 def word_paddle(settings: Sequence[Setting], plan: Plan) -> str:
-    """One line that makes all of the settings; empty where Paddle has no word for one of them."""
+    """One line that makes all of the settings."""
     graph: list[str] = []
     options: list[str] = []
     lines: list[str] = []
@@ -40,7 +40,8 @@ def word_paddle(settings: Sequence[Setting], plan: Plan) -> str:
                 mode = _RECOMPUTE_PIPELINE if plan.pipeline is not None else _RECOMPUTE_ALL
                 options.append(f'"auto_recomputation": {mode}')
             case LeverKind.SERIALISED_PRODUCTS:
-                return ""
+                pieces = f"[paddle.matmul(x, piece) for piece in paddle.split(w, {value}, axis=1)]"
+                lines.append(f"paddle.concat({pieces}, axis=-1)")  # no option does it
             case LeverKind.MICRO_BATCH:
                 graph.append(f"micro_batch_size={value}")
             case LeverKind.MORE_IPUS:

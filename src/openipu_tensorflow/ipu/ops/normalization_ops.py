@@ -96,7 +96,7 @@ def _find_channels(tensor: Any, axis: int) -> int:
         raise ValueError(f"Inputs {tensor.name} have undefined rank.")
     if not -rank <= axis < rank:
         raise ValueError(f"Axis is out of bounds: channels_axis is {axis}, and the inputs have {rank} dimensions.")
-    channels = tensor.shape[axis]
+    channels = tensor.shape.as_list()[axis]
     if channels is None:
         raise ValueError(f"Inputs {tensor.name} have undefined channel dimension: {tensor.shape}.")
     return int(channels)

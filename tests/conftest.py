@@ -1,13 +1,23 @@
 """For all tests: a cache and a virtual pod of this test run's own, and no compiler that starts by itself.
 
+Folders of tests and examples are called `tensorflow`. Where one of them is on the path, because a test has put its
+parent there, TensorBoard would take it for TensorFlow: it is told that there is none.
+
 What is marked `thorough` repeats a neighbour with more seeds, shapes or classes: `make test-all` runs it.
 """
 
+import importlib.util
 import os
+import sys
+from types import ModuleType
 
 import pytest
 
 THOROUGH_VARIABLE = "OPENIPU_THOROUGH"
+
+_installed = importlib.util.find_spec("tensorflow")
+if _installed is None or _installed.origin is None:
+    sys.modules["tensorboard.compat.notf"] = ModuleType("tensorboard.compat.notf")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from openipu.errors import OptionError, TranslationError
-from openipu.explore import levers
+from openipu.explore import make_advisor
 from openipu.graph import OptimizerSpec, Tier
 from openipu.session import Compiled, FrontEnd, compile_model
 from openipu.translate import ForeignGraph, TensorType
@@ -138,7 +138,7 @@ def compile_prepared(
         cache_directory=_find_cache(strategy),
         front_end=FrontEnd(
             reserve=lambda program: reserve_ipus(strategy.num_ipus, program.name),
-            advise=levers.make_advisor(levers.FrontEnd.PADDLE),
+            advise=make_advisor("paddle"),
         ),
     )
     return compiled, module

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from openipu.errors import InputError, OptionError
-from openipu.explore import levers
+from openipu.explore import make_advisor
 from openipu.files.documents import read_json
 from openipu.files.origin import Origin
 from openipu.graph import RunOptions, Strategy
@@ -282,7 +282,7 @@ class IpuPredictor:
             show_progress=False,
             front_end=FrontEnd(
                 reserve=lambda program: reserve_ipus(ipus, program.name),
-                advise=levers.make_advisor(levers.FrontEnd.PADDLE),
+                advise=make_advisor("paddle"),
             ),
         )
         compiled.executable.load_weights(dict(module.named_parameters()), dict(module.named_buffers()))

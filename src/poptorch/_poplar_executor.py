@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from openipu import session
 from openipu.capture import hold_models
-from openipu.explore import levers
+from openipu.explore import make_advisor
 from openipu.graph import Program, RunOptions
 from openipu.pod import Lease
 from openipu.run import RunResult, reclaim_memory
@@ -256,7 +256,7 @@ class PoplarExecutor(Transfers, Saving, Inspection):
                     place=place,
                     check=check,
                     reserve=self._reserve,
-                    advise=levers.make_advisor(levers.FrontEnd.POPTORCH),
+                    advise=make_advisor("poptorch"),
                 ),
                 cache_directory=choose_cache_directory(self._options),
                 program=self._restored_program,

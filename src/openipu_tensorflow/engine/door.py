@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from openipu.explore import levers
+from openipu.explore import make_advisor
 from openipu.graph import Program, RunOptions
 from openipu.machine import System
 from openipu.session import FrontEnd, compile_program
@@ -42,7 +42,7 @@ def compile_step(
     profile_directory: Path | None = None,
     cache_directory: Path | None = None,
     show_progress: bool | Callable[[int], None] = False,
-    words: levers.FrontEnd = levers.FrontEnd.TENSORFLOW,
+    words: str = "tensorflow",
 ) -> Step:
     """Compile what makes `outputs`, and what `targets` do to variables.
 
@@ -91,7 +91,7 @@ def compile_step(
         profile_directory=profile_directory,
         cache_directory=cache_directory,
         show_progress=show_progress,
-        front_end=FrontEnd(reserve=reserve, advise=levers.make_advisor(words)),
+        front_end=FrontEnd(reserve=reserve, advise=make_advisor(words)),
     )
     return Step(
         compiled,

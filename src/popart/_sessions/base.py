@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from openipu.explore import levers
+from openipu.explore import make_advisor
 from openipu.graph import Program, RunOptions, Tap
 from openipu.session import Compiled, FrontEnd, compile_program
 from popart._dataflow import DataFlow, InputShapeInfo
@@ -217,7 +217,7 @@ class Session:
                 system=choose_machine(self._device),
                 profile_directory=directory,
                 show_progress=False,
-                front_end=FrontEnd(advise=levers.make_advisor(levers.FrontEnd.POPART)),
+                front_end=FrontEnd(advise=make_advisor("popart")),
                 cache_directory=self._choose_cache(),
             )
             self._keep_cached()

@@ -1,7 +1,6 @@
 """Does not fit: what each lever would save and cost, and the one line that makes it fit."""
 
 from openipu.explore.levers.advise import MOST_PLANS, advise, advise_job
-from openipu.explore.levers.misfit import make_advisor
 from openipu.explore.levers.records import record_advice
 from openipu.explore.levers.replan import Variant
 from openipu.explore.levers.texts import describe_advice, describe_untried
@@ -21,7 +20,6 @@ __all__ = [
     "advise_job",
     "describe_advice",
     "describe_untried",
-    "make_advisor",
     "record_advice",
     "word_settings",
 ]

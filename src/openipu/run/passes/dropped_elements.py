@@ -15,7 +15,6 @@ import torch
 from torch import fx
 
 from openipu.run.drafts.draft import Draft
-from openipu.run.passes.seeded_random import set_value
 from openipu.run.passes.simplify import remove_dead_code
 
 aten = torch.ops.aten
@@ -36,7 +35,7 @@ def compare_whole_numbers(draft: Draft) -> None:
         with draft.graph.inserting_before(node):
             # Whole numbers from `least` on are above this.
             chosen = draft.graph.call_function(aten.threshold_backward.default, (kept, whole, least - 0.5))
-        set_value(chosen, node.meta)
+        chosen.meta = dict(node.meta)
         node.replace_all_uses_with(chosen)
         draft.graph.erase_node(node)
     remove_dead_code(draft)

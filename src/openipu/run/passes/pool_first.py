@@ -15,7 +15,6 @@ from torch import fx
 
 from openipu.run.drafts.aliasing import find_viewed
 from openipu.run.drafts.draft import Draft
-from openipu.run.passes.seeded_random import set_value
 
 aten = torch.ops.aten
 
@@ -103,12 +102,12 @@ def _exchange(graph: fx.Graph, rectified: fx.Node, match: _Match) -> None:
     source: Any = rectified.args[0]
     with graph.inserting_after(match.values):
         after = graph.call_function(_RECTIFY, (match.values,))
-    set_value(after, match.values.meta)
+    after.meta = dict(match.values.meta)
     match.values.replace_all_uses_with(after, delete_user_cb=lambda user: user is not after)
     incoming: Any = match.gradient.args[0]
     with graph.inserting_before(match.gradient):
         blocked = graph.call_function(_BLOCK, (incoming, after, 0))
-    set_value(blocked, match.block.meta)
+    blocked.meta = {**match.block.meta, "val": incoming.meta["val"]}
     match.gradient.replace_input_with(incoming, blocked)
     outgoing: Any = match.block.args[0]
     match.block.replace_all_uses_with(outgoing)

@@ -13,7 +13,6 @@ import numpy
 import torch
 
 import tensorflow as tf
-from openipu.explore.levers import FrontEnd
 from openipu.graph import Program
 from openipu_tensorflow.engine import Source, Step, compile_step
 from openipu_tensorflow.engine.describing import name_variables
@@ -52,7 +51,7 @@ class StepRunner:
             name=traced.name,
             system=choose_machine(device.config),
             reserve=reserve,
-            words=FrontEnd.KERAS,
+            words="keras",
             profile_directory=find_profile(device.config),
             cache_directory=find_cache(),
             show_progress=shows_progress(),

@@ -3,16 +3,13 @@
 In: a captured program and its plan. Out: a few lines for the warning and a record for the report: the option that makes
 it fit, and what each lever saves and costs. Levers are planned as long as that is a matter of seconds, by the size of
 the program and not by the clock, so that the advice is the same on every machine: compiling must not wait for advice.
+What it takes is imported when a program does not fit: most do, and their first result must not wait for that either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from openipu.explore.levers.advise import advise
-from openipu.explore.levers.records import record_advice
-from openipu.explore.levers.texts import describe_advice
-from openipu.explore.levers.types import FrontEnd
 from openipu.graph import Program
 from openipu.plan import Plan
 from openipu.session import Advised
@@ -22,13 +19,16 @@ _FEWEST_PLANS = 12  # below that too little would be tried to be of use
 _LATER = "`openipu plan` says which option would make it fit, and at what cost."
 
 
-def make_advisor(front_end: FrontEnd) -> Callable[[Program, Plan], Advised]:
-    """What a front end's compilations ask where a program does not fit."""
+def make_advisor(words: str) -> Callable[[Program, Plan], Advised]:
+    """What compilations of a front end, one of `levers.FrontEnd`, ask where a program does not fit."""
 
     def advise_misfit(program: Program, plan: Plan) -> Advised:
         most_plans = _MOST_OPS // max(1, len(program.micro.module.graph.nodes))
         if most_plans < _FEWEST_PLANS:
             return Advised(_LATER)
+        from openipu.explore.levers import FrontEnd, advise, describe_advice, record_advice
+
+        front_end = FrontEnd(words)
         advice = advise(program, plan, most_plans=most_plans)
         return Advised(describe_advice(advice, front_end), record_advice(advice, front_end))
 

@@ -57,8 +57,17 @@ from openipu_tensorflow.ipu.optimizers import (
     map_gradient_optimizer,
     sharded_optimizer,
 )
-from openipu_tensorflow.keras import layers
 from openipu_tensorflow.tf1 import restore_layers, take_types_of_inputs
+
+
+def __getattr__(name: str) -> object:
+    """Layers of older SDKs are loaded when they are asked for: the addons' own need what is here."""
+    if name != "layers":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return importlib.import_module("openipu_tensorflow.keras.layers")
+
 
 outlined_function = functional_ops.outlined_function
 install_sessions()

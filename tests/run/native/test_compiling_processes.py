@@ -30,7 +30,8 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a
 PATIENCE_SECONDS = 900  # a guard against hangs on a busy machine, nothing else
 
 PROGRAM = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started the tests by nohup ignores it
 from openipu.run.native import NativeBuild
 from openipu.run.native.rounding_kernel import write_job
 

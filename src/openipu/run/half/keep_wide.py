@@ -8,16 +8,16 @@ one again. `native/rounding_kernel.py` does it; operators do where there is no n
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
 from torch import fx
 
-from openipu.run.drafts.aliasing import find_owner, find_viewed, is_pure
+from openipu.run.drafts.aliasing import find_viewed
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_draws import round_by_chance, round_in_place, round_wide
 from openipu.run.half.widen_products import REPEATED_VIEWS, converts_to
+from openipu.run.passes.reused_memory import is_fresh
 
 aten = torch.ops.aten
 
@@ -120,18 +120,6 @@ def _is_last_use(node: fx.Node) -> bool:
     while len(node.users) == 1:
         source = find_viewed(node)
         if source is None:
-            return _is_fresh(node)
+            return is_fresh(node)
         node = source
     return False
-
-
-def _is_fresh(node: fx.Node) -> bool:
-    if node.target is operator.getitem:
-        source = node.args[0]
-        # Results of one operator may share memory if they are views; find_viewed has said that they are not.
-        return isinstance(source, fx.Node) and _is_fresh_operator(source)
-    return _is_fresh_operator(node)
-
-
-def _is_fresh_operator(node: fx.Node) -> bool:
-    return is_pure(node) and find_owner(node) is node

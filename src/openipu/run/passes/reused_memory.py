@@ -117,10 +117,10 @@ def _find_own_memory(operand: Any, node: fx.Node) -> fx.Node | None:
         current = source
     owned = current.meta.get("val")
     whole = isinstance(owned, torch.Tensor) and owned.numel() == value.numel()
-    return current if whole and _is_fresh(current) else None
+    return current if whole and is_fresh(current) else None
 
 
-def _is_fresh(node: fx.Node) -> bool:
+def is_fresh(node: fx.Node) -> bool:
     """Whether a value is alone in memory that was made for it."""
     made = node
     if node.target is operator.getitem:

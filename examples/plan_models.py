@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 import transformers
-from residual_network import ResidualNetwork
 from torch import Tensor, nn
 
 from openipu.jobs import PlanningJob
+from openipu.models.images.networks import Make, ResidualNetwork
+from openipu.models.layers import Format
 
 HALF_ON_META: dict[str, Any] = {"device": "meta", "dtype": torch.float16}
 BERT_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
@@ -21,7 +22,7 @@ BERT_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads
 def resnet50() -> PlanningJob:
     """Inference, 16 images of 224 x 224 in half precision."""
     with torch.device("meta"):
-        model = ResidualNetwork(blocks=(3, 4, 6, 3)).half().eval()
+        model = ResidualNetwork(Make(Format.HALF, training=True), blocks=(3, 4, 6, 3)).eval()  # norms of their own
     return PlanningJob(model=model, args=(torch.empty(16, 3, 224, 224, **HALF_ON_META),))
 
 
@@ -71,7 +72,7 @@ def bert_large() -> PlanningJob:
 def resnet50_training() -> PlanningJob:
     """Training with SGD and momentum, 2 images of 224 x 224 in float32."""
     with torch.device("meta"):
-        model = WithClassLoss(ResidualNetwork(blocks=(3, 4, 6, 3)))
+        model = WithClassLoss(ResidualNetwork(Make(Format.FLOAT32, training=True), blocks=(3, 4, 6, 3)))
     images, labels = torch.empty(2, 3, 224, 224, device="meta"), _tokens(2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return PlanningJob(model=model, args=(images, labels), training=True, optimizer=optimizer)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -22,11 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from openipu.machine import Target
+from openipu.machine import Target, estimate_fit_probability
+from openipu.machine.margin import MARGIN_SPREAD
 from openipu.ops.cost import CostContext, OpCost, StepKind
 from openipu.ops.linear import Convolution, cost_convolution, cost_matmul
 from openipu.ops.phases import count_exchange_phases, total_cycles
 from openipu.validation.figures import FigureRow, find_system, predict_row, read_rows, score_answer
+from openipu.validation.figures.contradiction import find_contradicted
 from openipu.validation.figures.micro.matmul import count_convolution_flops, read_convolution
 from openipu.validation.figures.micro.programs import sums_in_half
 from openipu.validation.figures.topics import (
@@ -199,30 +202,66 @@ def _score(row: FigureRow) -> Any:
 
 
 def fit_gap(rows: Sequence[FigureRow]) -> dict[str, Any]:
-    """What a tile of Mk1 has for a program: the limit that best tells what ran from blanks, doubtful ones left out.
+    """What a tile of Mk1 has for a program, and how sure a verdict is.
 
-    A blank is doubtful where a larger batch of the same layer ran, or where the whole network is blank at that batch.
+    In: what ran and blanks, those left out that a larger program contradicts. Out: the limit that best tells one from
+    the other, fitted on every second mark; and the spread of the margin around the catalog's, on either half.
     """
     marks = [row for row in rows if row.workload.startswith("conv forward")]
-    ran = {(row.workload, row.read_size("batch")) for row in marks if not row.asks_fit}
-    networks = {(workload.split()[2], batch) for workload, batch in ran}
-    clear = [row for row in marks if not row.asks_fit or not _is_doubtful(row, ran, networks)]
+    left_out = find_contradicted(marks)
+    clear = sorted((row for row in marks if row.id not in left_out), key=lambda row: row.id)
     limit = find_system(marks[0]).target.usable_tile_bytes
     peaks = [(not row.asks_fit, _find_peak(row)) for row in clear]
-    best = max((_balance(peaks, kib * 1024), kib) for kib in range(140, 249, 4))
+    halves = peaks[::2], peaks[1::2]
+    best = max((_balance(halves[0], kib * 1024), kib) for kib in range(140, 249, 4))
+    spread = fit_spread(halves[0], limit)
     return {
         "clear marks": len(clear),
-        "best limit, KiB": best[1],
+        "blanks among them": sum(not ran for ran, _ in peaks),
+        "best limit on every second one, KiB": best[1],
         "balanced accuracy there": round(best[0], 3),
+        "balanced accuracy of that on those held out": round(_balance(halves[1], best[1] * 1024), 3),
         "limit in the catalog, KiB": limit / 1024,
         "balanced accuracy of the catalog": round(_balance(peaks, limit), 3),
+        "balanced accuracy of the catalog on those held out": round(_balance(halves[1], limit), 3),
+        "spread of the margin, fitted": spread,
+        "spread of the margin, held out": fit_spread(halves[1], limit),
+        "spread in use": MARGIN_SPREAD,
+        "Brier score of those held out": round(_score_spread(halves[1], limit, MARGIN_SPREAD), 4),
+        "reliability, all marks": list_reliability(peaks, limit),
     }
 
 
-def _is_doubtful(row: FigureRow, ran: set[tuple[str, int]], networks: set[tuple[str, int]]) -> bool:
-    batch = row.read_size("batch")
-    larger = any(workload == row.workload and other > batch for workload, other in ran)
-    return larger or (row.workload.split()[2], batch) not in networks
+def fit_spread(peaks: Sequence[tuple[bool, float]], limit: float) -> float:
+    """The spread that makes the marks most likely, what ran and what did not weighed alike."""
+    return min((_find_surprise(peaks, limit, spread / 200), spread / 200) for spread in range(4, 81))[1]
+
+
+def _find_surprise(peaks: Sequence[tuple[bool, float]], limit: float, spread: float) -> float:
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for ran, peak in peaks:
+        distance = math.log(limit / peak) / spread * (1 if ran else -1)
+        found[ran].append(max(0.0, -distance) + math.log1p(math.exp(-abs(distance))))
+    return sum(sum(part) / len(part) for part in found.values())
+
+
+def _score_spread(peaks: Sequence[tuple[bool, float]], limit: float, spread: float) -> float:
+    """Mean square of probability less outcome, both kinds weighed alike."""
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for ran, peak in peaks:
+        chance = 1 / (1 + math.exp(-max(-30.0, min(30.0, math.log(limit / peak) / spread))))
+        found[ran].append((chance - ran) ** 2)
+    return sum(sum(part) / len(part) for part in found.values()) / 2
+
+
+def list_reliability(peaks: Sequence[tuple[bool, float]], limit: float) -> list[dict[str, float]]:
+    """Marks by their probability: how many, and which share of them ran."""
+    entries = []
+    for low, high in itertools.pairwise((0.0, 0.1, 0.5, 0.9, 1.0001)):
+        part = [ran for ran, peak in peaks if low <= estimate_fit_probability(peak, limit) < high]
+        if part:
+            entries.append({"from": low, "to": min(1.0, high), "marks": len(part), "ran": sum(part) / len(part)})
+    return entries
 
 
 def _find_peak(row: FigureRow) -> float:

@@ -5,7 +5,6 @@ Run it with `python examples/popart/imported_resnet.py`; `--help` lists the opti
 """
 
 import argparse
-import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -14,9 +13,8 @@ import numpy as np
 import torch
 
 import popart
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from residual_network import ResidualNetwork
+from openipu.models.images.networks import Make, ResidualNetwork
+from openipu.models.layers import Format
 
 
 def main() -> None:
@@ -28,7 +26,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
 
-    network = ResidualNetwork(arguments.blocks).eval()
+    network = ResidualNetwork(Make(Format.FLOAT32, training=True), arguments.blocks).eval()
     shape = (arguments.batch_size, 3, arguments.image_size, arguments.image_size)
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "resnet.onnx")

@@ -101,8 +101,8 @@ def run_job(job: PlanningJob, system: System | str | None = None) -> Plan:
     return plan
 
 
-def capture_job(job: PlanningJob) -> Program:
-    """The job's program, for those who plan it many times."""
+def capture_job(job: PlanningJob, like: Program | None = None) -> Program:
+    """The job's program, for those who plan it many times. `like`: that of the same job with another batch."""
     return capture_program(
         job.model,
         job.positional,
@@ -110,6 +110,7 @@ def capture_job(job: PlanningJob) -> Program:
         training=job.training,
         optimizer=describe_job_optimizer(job),
         name=job.title,
+        like=like,
     )
 
 

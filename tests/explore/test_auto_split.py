@@ -5,21 +5,35 @@ from __future__ import annotations
 import dataclasses
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from openipu.errors import OptionError
-from openipu.explore.auto import Keep, Layout, Limits, Stage, StateHome, apply_split, find_split, split_program
+from openipu.explore.auto import (
+    Keep,
+    Layout,
+    Limits,
+    Stage,
+    StateHome,
+    apply_split,
+    find_split,
+    scale_job,
+    split_program,
+)
 from openipu.explore.auto.cuts import list_layouts
-from openipu.explore.auto.estimate import Scheme
+from openipu.explore.auto.estimate import Estimator, Scheme, list_parts
+from openipu.explore.auto.floor import Floor
+from openipu.explore.auto.measure import SegmentMeter
 from openipu.explore.auto.placing import lay_out
 from openipu.explore.auto.schemes import list_schemes, make_options
 from openipu.explore.auto.segments import find_chain
+from openipu.explore.auto.words import explain_misfit
 from openipu.graph import Phase, Recompute, RunOptions, TensorRole, note_of
 from openipu.jobs import PlanningJob, capture_job, run_job
 from openipu.machine import resolve_system
-from openipu.plan import plan_program
+from openipu.plan import parts, plan_program
 
 PROPORTIONS = (0.6, 0.1)
 
@@ -56,17 +70,20 @@ def make_system(tile_bytes, ipus=4, tiles=4):
     return dataclasses.replace(system, ipus=ipus, target=target)
 
 
-def find_smallest_peak(program, system, options, limits):
-    """Brute force: plan every cut, scheme and proportion; the least that a fullest tile can come to."""
+def list_plans(program, system, options, limits, proportions=PROPORTIONS):
+    """Brute force: every cut, scheme and choice of proportions, planned."""
     chain = find_chain(program, most_stages=system.ipus)
-    peaks = []
     for scheme in list_schemes(program, system, options, 16, len(chain.segments), limits):
         for layout in list_layouts(scheme, len(chain.segments), 0.6):
-            for shares in product(PROPORTIONS, repeat=scheme.ipus):
+            for shares in product(proportions, repeat=scheme.ipus):
                 mixed = dataclasses.replace(layout, proportions=shares)
                 with lay_out(program, chain, mixed):
-                    plan = plan_program(program, system, make_options(options, mixed, scheme))
-                peaks.append(plan.fit.peak_bytes)
+                    yield scheme, plan_program(program, system, make_options(options, mixed, scheme))
+
+
+def find_smallest_peak(program, system, options, limits):
+    """The least and the most that a fullest tile can come to."""
+    peaks = [plan.fit.peak_bytes for _, plan in list_plans(program, system, options, limits)]
     return min(peaks), max(peaks)
 
 
@@ -81,6 +98,97 @@ def test_a_split_that_fits_is_found_whenever_brute_force_finds_one(widths, tied)
         split = split_program(program, system, options, limits=limits, proportions=PROPORTIONS)
         assert split.fits == (tile_bytes >= smallest), tile_bytes
         assert split.fits or split.complete
+
+
+@pytest.mark.parametrize(("widths", "tied"), [((64, 96, 64, 128), False), ((128, 32, 32, 128), True)])
+def test_the_search_is_as_fast_as_the_fastest_of_all_plans(widths, tied):
+    """Memory is made scarce, so that most layouts do not fit; of those that do, nothing may be more than 1 % faster."""
+    job = make_job(widths, tied=tied, gradient_accumulation=8)
+    program, options, limits = capture_job(job), job.options, Limits(samples=128)
+    roomy = make_system(2**20, ipus=2)
+    plans = [plan for _, plan in list_plans(program, roomy, options, limits)]
+    peaks = sorted(plan.fit.peak_bytes for plan in plans)
+    for tile_bytes in (peaks[len(peaks) // 8], peaks[len(peaks) // 2], peaks[-1]):
+        fastest = max(plan.timing.samples_per_second for plan in plans if plan.fit.peak_bytes <= tile_bytes)
+        split = split_program(program, make_system(tile_bytes, ipus=2), options, limits=limits, proportions=PROPORTIONS)
+        assert split.fits
+        assert split.samples_per_second >= 0.99 * fastest, tile_bytes
+
+
+@pytest.mark.parametrize(("widths", "tied"), [((64, 96, 64, 128), False), ((128, 32, 32, 128), True)])
+def test_no_plan_needs_less_than_the_floor_of_its_scheme(widths, tied):
+    job = make_job(widths, tied=tied, gradient_accumulation=8)
+    program, options, system = capture_job(job), job.options, make_system(2**20, ipus=2)
+    floor = Floor(program, find_chain(program, most_stages=2), system, options)
+    seen = set()
+    for scheme, plan in list_plans(program, system, options, Limits(samples=128), (0.1,)):
+        assert floor.find_least(scheme) <= plan.fit.peak_bytes
+        assert floor.find_least(scheme, with_ops=False) <= floor.find_least(scheme)
+        seen.add(scheme.state_home)
+    assert seen == {StateHome.ON_CHIP, StateHome.SHARED, StateHome.OFF_CHIP}
+
+
+def test_the_floor_counts_weights_gradients_state_and_the_largest_operator():
+    job = make_job((64, 96), batch=16, gradient_accumulation=8)
+    program, system = capture_job(job), make_system(2**20, ipus=1)
+    floor = Floor(program, find_chain(program, most_stages=1), system, job.options)
+    weights = 4 * (64 * 96 + 96)
+    widest = 4 * 64 * 96  # the product that makes the gradient of the weight writes it
+    scheme = Scheme(1, 1, 8, Keep.ALL, StateHome.ON_CHIP)
+    assert floor.find_least(scheme, with_ops=False) == pytest.approx(weights * (1 + 1 + 2) / 4, abs=8)
+    assert floor.find_least(scheme) == pytest.approx((weights * (1 + 1 + 2) + widest) / 4, abs=8)
+    off_chip = dataclasses.replace(scheme, state_home=StateHome.OFF_CHIP)
+    assert floor.find_least(off_chip, with_ops=False) == pytest.approx(weights * (1 + 1) / 4)
+    once = dataclasses.replace(off_chip, rounds=1)
+    assert floor.find_least(once, with_ops=False) == pytest.approx(weights / 4)
+
+
+def test_where_variables_are_too_large_the_search_ends_with_a_proof_and_one_plan():
+    job = make_job((256,) * 5, gradient_accumulation=16)
+    system = make_system(2**14)
+    split = find_split(job, system)
+    assert not split.fits
+    assert split.complete
+    assert split.plans_made == 1, "no micro-batch helps, so no other is tried"
+    shortage = split.shortage
+    assert shortage.any_micro_batch
+    assert shortage.limit_tile_bytes == 2**14 < shortage.least_tile_bytes <= split.plan.fit.peak_bytes
+    layer = 4 * (256 * 256 + 256)
+    assert shortage.module_bytes >= 2 * layer > shortage.ipu_bytes == 4 * 2**14
+    lines = explain_misfit(split)
+    assert "That is proven" in lines[0]
+    assert "layers." in lines[0]
+    assert "More IPUs do not help" in lines[1]
+
+
+def test_a_proof_for_one_micro_batch_is_no_proof_for_smaller_ones():
+    job = make_job((64, 64, 64), batch=2048, gradient_accumulation=16)
+    system = make_system(2**17, ipus=2)
+    fixed = find_split(job, system, micro_batches=[2048], proportions=(0.1,))
+    assert fixed.complete
+    assert not fixed.shortage.any_micro_batch
+    free = find_split(job, system, proportions=(0.1,))
+    assert free.fits
+    assert free.shortage is None
+
+
+def test_a_system_with_too_few_ipus_is_told_how_many_it_takes():
+    job = make_job((64,) * 9, gradient_accumulation=16)
+    split = find_split(job, make_system(2**14, ipus=2), micro_batches=[16])
+    layer = 4 * (64 * 64 + 64)
+    assert split.shortage.module is None
+    assert split.shortage.variable_bytes == 8 * 2 * layer
+    assert split.shortage.fewest_ipus == 5 == -(-8 * 2 * layer // (4 * 2**14))
+    assert "at least 5 IPUs" in explain_misfit(split)[1]
+
+
+def test_what_is_not_proven_is_not_called_proven():
+    job = make_job((64, 64, 64), batch=512, gradient_accumulation=16)
+    split = find_split(
+        job, make_system(2**17, ipus=2), ipus_per_replica=2, micro_batches=[512], proportions=(0.6, 0.3, 0.1)
+    )
+    split = dataclasses.replace(split, complete=False, shortage=None)
+    assert "Not proven" in explain_misfit(split)[0]
 
 
 def test_what_is_offered_was_planned_in_full():
@@ -206,6 +314,24 @@ def test_segments_follow_the_modules_and_backward_follows_forward():
     assert phases == {Phase.FORWARD, Phase.BACKWARD}
 
 
+def test_another_micro_batch_takes_the_update_over_and_plans_the_same():
+    job = make_job(batch=16, gradient_accumulation=16)
+    first, system = capture_job(job), make_system(2**24)
+    larger = scale_job(job, 32)
+    taken, own = capture_job(larger, first), capture_job(larger)
+    assert taken.update is first.update
+    assert own.update is not first.update
+    assert taken.state_slots == own.state_slots
+    plans = [plan_program(program, system, job.options) for program in (taken, own)]
+    assert plans[0].fit == plans[1].fit
+    assert plans[0].timing == plans[1].timing
+
+
+def test_an_update_of_other_gradients_is_not_taken_over():
+    first, other = capture_job(make_job()), make_job((64, 96, 64, 96, 64))
+    assert capture_job(other, first).update is not first.update
+
+
 def test_layers_are_counted_by_ipu_as_an_ipu_config_wants_them():
     split = find_split(make_job(), make_system(2**24), ipus_per_replica=2, micro_batches=[16], head_on_first_ipu=False)
     counts = split.count_layers("layers")
@@ -221,14 +347,11 @@ def test_notes_are_as_before_after_a_search():
 
 
 def test_the_estimate_of_a_layout_is_close_to_its_plan():
-    from openipu.explore.auto.estimate import Estimator
-    from openipu.explore.auto.measure import measure_segments
-
     job = make_job((256,) * 9, batch=64, gradient_accumulation=16)
     program, system = capture_job(job), make_system(2**24, tiles=64)
     chain = find_chain(program, most_stages=8)
-    costs = {0.6: measure_segments(program, chain, system, job.options, 0.6)}
-    estimator = Estimator(costs, system, training=True)
+    meter = SegmentMeter(program, chain, system, job.options)
+    estimator = Estimator({0.6: meter.measure(0.6)}, system, training=True)
     for keep in Keep:  # the estimate computes all of a layer again, the plan only what backward reads
         scheme = Scheme(2, 2, 16, keep, StateHome.ON_CHIP)
         layout = Layout((Stage(0, 3, 0), Stage(4, 7, 1)), (0.6, 0.6), keep)
@@ -238,6 +361,49 @@ def test_the_estimate_of_a_layout_is_close_to_its_plan():
             plan = plan_program(program, system, options)
         assert estimator.estimate_call(layout, scheme) == pytest.approx(plan.timing.samples_per_second, rel=0.25)
         assert estimator.estimate_peak(layout, scheme) == pytest.approx(plan.fit.peak_bytes, rel=0.25)
+
+
+@pytest.mark.parametrize("home", StateHome)
+@pytest.mark.parametrize("keep", [Keep.STAGE_INPUTS, Keep.LAYER_INPUTS])
+def test_the_memory_of_a_weight_that_two_stages_of_an_ipu_share_is_estimated_as_planned(home, keep):
+    """Its gradient waits from the last stage to the first, its state is loaded in the update, code is shared."""
+    job = make_job((512, 64, 64, 64, 64, 64, 64, 512), batch=32, tied=True, gradient_accumulation=16)
+    program, system = capture_job(job), make_system(2**24, tiles=64)
+    chain = find_chain(program, most_stages=8)
+    last = len(chain.segments) - 1
+    estimator = Estimator({0.6: SegmentMeter(program, chain, system, job.options).measure(0.6)}, system, training=True)
+    scheme = Scheme(2, 2, 16, keep, home, tail=last)
+    stages = (Stage(0, last // 2, 0), Stage(last // 2 + 1, last - 1, 1), Stage(last, last, 0))
+    layout = Layout(stages, (0.6, 0.6), keep, home)
+    with lay_out(program, chain, layout):
+        plan = plan_program(program, system, make_options(job.options, layout, scheme))
+    for ipu, memory in enumerate(plan.memory):
+        guess = estimator.estimate(list_parts(layout, ipu), scheme, 0.6)
+        assert guess.peak_bytes == pytest.approx(memory.peak.max(), rel=0.06), ipu
+
+
+def test_equal_segments_are_measured_once_and_as_each_by_itself(monkeypatch):
+    job = make_job((256,) * 9, batch=64, gradient_accumulation=16)
+    program, system = capture_job(job), make_system(2**24, tiles=64)
+    chain = find_chain(program, most_stages=8)
+    once = SegmentMeter(program, chain, system, job.options)
+    monkeypatch.setattr(parts, "find_kinds", lambda workload, known: tuple(range(workload.ipus)))
+    each = SegmentMeter(program, chain, system, job.options)
+    for proportion in (0.6, 0.05, 0.6):  # what one proportion left behind must not reach the next
+        left, right = once.measure(proportion), each.measure(proportion)
+        assert len(set(once._planner.kinds)) < len(chain.segments) == len(set(each._planner.kinds))
+        assert left.crossings == right.crossings
+        for members in ((0,), (1, 2), range(8)):
+            found = left.programs.sum_code(members)
+            assert found.sum() == pytest.approx(right.programs.sum_code(members).sum(), rel=0.02)
+        for field in dataclasses.fields(left):
+            found = getattr(left, field.name)
+            if isinstance(found, np.ndarray):  # a bias, or its code, may begin on another tile
+                assert found.sum(axis=-1) == pytest.approx(getattr(right, field.name).sum(axis=-1), rel=0.02), (
+                    field.name
+                )
+    assert np.array_equal(left.forward_cycles, right.forward_cycles)
+    assert np.array_equal(left.backward_cycles, right.backward_cycles)
 
 
 class PreTraining(nn.Module):

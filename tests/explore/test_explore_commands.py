@@ -76,6 +76,24 @@ def test_auto_prints_the_stages_and_writes_a_report(call, tmp_path):
     assert sum(len(stage["modules"]) for stage in document["stages"]) == 4
 
 
+def test_auto_proves_that_nothing_fits_and_says_what_would_help(call):
+    code, out, _ = call("auto", "explored_models.py:huge", "--system", "bow-2000", "--check")
+    assert code == 1
+    words = " ".join(out.split())
+    assert "No split can fit with any micro-batch" in words
+    assert "That is proven" in words
+    assert "More IPUs do not help" in words, "one layer of 60,000 x 60,000 is more than an IPU holds"
+    assert "1 plans" in words
+    code, out, _ = call("auto", "explored_models.py:huge", "--system", "bow-2000", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["complete"]
+    shortage = document["shortage"]
+    assert shortage["module"].startswith("layers.")
+    assert shortage["variable_bytes"] >= 4 * 2 * 4 * 60_000 * 60_000, "weights and accumulators of four layers"
+    assert shortage["least_tile_bytes"] > shortage["limit_tile_bytes"] == document["limit_tile_bytes"]
+
+
 def test_auto_answers_a_wish_that_cannot_be_with_one_message(call):
     code, _, err = call("auto", "explored_models.py:small", "--ipus-per-replica", "32")
     assert code == 2

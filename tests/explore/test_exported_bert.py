@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from openipu.models.layers import Format
+from openipu.models.text.encoders import Gelu
 from openipu.validation.workloads import ModelSpec, Setup, measure_setup
-from openipu.validation.workloads.encoders import Gelu
-from openipu.validation.workloads.layers import Format
 from openipu.validation.workloads.programs import capture_model
 
 EXPORTED = ModelSpec("bert", Format.HALF, False, "base", length=32, gelu=Gelu.PARTS, written_out=True)

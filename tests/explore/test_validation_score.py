@@ -70,9 +70,7 @@ def test_balanced_accuracy_is_the_mean_of_both_shares():
 def test_a_misfit_that_a_larger_batch_contradicts_is_left_out_of_the_clear_accuracy():
     def mark(batch, value, fits, number):
         metric = "throughput" if value else "fits in memory"
-        row = FigureRow(
-            f"T-{number}", "micro", "c2", 1, "conv forward A", {"batch": batch, "cin": 8}, metric, "x", value
-        )
+        row = FigureRow(f"T-{number}", "e2e", "c600", 1, "ResNet-50", {"batch": batch}, metric, "x", value)
         outcome = Prediction.around(1.0, 0.1, "x", fits=fits) if value else Prediction.of_fit(fits, "x")
         return score_answer(Answer(row, "x", outcome))
 

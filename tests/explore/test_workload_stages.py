@@ -7,11 +7,19 @@ import sys
 
 import pytest
 
+from openipu.graph import Phase, note_of
 from openipu.machine import resolve_system
+from openipu.models.layers import Format
 from openipu.validation.workloads import ModelSpec, Setup, plan_setup
-from openipu.validation.workloads.layers import Format
 from openipu.validation.workloads.programs import capture_model
-from openipu.validation.workloads.stages import list_units, return_to_start, split_by_cost, split_by_layers
+from openipu.validation.workloads.stages import (
+    list_units,
+    name_unit,
+    return_to_start,
+    split_by_cost,
+    split_by_layers,
+    split_by_parts,
+)
 
 DECODER = ModelSpec("decoder", Format.HALF, True, length=16, details=(("d", 64), ("heads", 2), ("layers", 4)))
 
@@ -21,10 +29,47 @@ def test_units_follow_the_chain():
     assert units == ["words", "order", "layers.0", "layers.1", "layers.2", "layers.3", "norm"]
 
 
+def test_what_layers_read_and_leave_is_kept_and_what_comes_before_them_is_not():
+    """Words and places are added before the first layer: only their sum is read by it."""
+    program = capture_model(DECODER, 1, False)
+    kept = [node for node in program.micro.module.graph.nodes if note_of(node).attributes.get("checkpoint")]
+    inside = [node for node in kept if note_of(node).module.startswith(("words", "order"))]
+    assert not inside
+    layers = [[node for node in kept if note_of(node).module.startswith(f"layers.{number}")] for number in range(4)]
+    assert all(layers)
+
+
+def test_a_model_without_layers_keeps_what_its_outermost_modules_leave():
+    spec = ModelSpec("small network", Format.HALF, True, pixels=28)
+    program = capture_model(spec, 1, False)
+    assert not any(unit.startswith("layers.") for unit in list_units(program))
+    kept = [node for node in program.micro.module.graph.nodes if note_of(node).attributes.get("checkpoint")]
+    assert {name_unit(note_of(node).module) for node in kept} >= set(list_units(program))
+
+
 def test_layers_are_dealt_out_as_stated_and_the_ends_go_with_their_neighbours():
     units = ["words", "layers.0", "layers.1", "layers.2", "layers.3", "classify"]
     assert split_by_layers(units, (1, 2, 1)) == [0, 0, 1, 1, 2, 2]
     assert split_by_layers(units, (0, 2, 2)) == [0, 1, 1, 2, 2, 2]
+
+
+def test_layers_are_cut_between_attention_and_feed_forward_where_a_submission_did_so():
+    """Three layers over two IPUs and back: embeddings, two attentions and one feed-forward, one and two, the head."""
+    halves = [f"layers.{layer}.{half}" for layer in range(3) for half in ("attention", "feed")]
+    units = ["words", *halves, "transform"]
+    assert split_by_parts(units, ((0, 0), (2, 1), (1, 2))) == [0, 1, 1, 1, 2, 2, 2, 2]
+
+
+def test_halves_of_layers_run_on_the_ipus_that_were_named():
+    details = (("head", "masked tokens"),)
+    spec = ModelSpec("bert", Format.HALF, True, size="small", length=16, details=details)  # 6 layers
+    parts = ((0, 0), (4, 3), (1, 2), (1, 1))
+    setup = Setup(1, accumulation=8, stages=3, parts_per_stage=parts, proportions=(0.3,))
+    plan = plan_setup(spec, setup, resolve_system("bow-2000"))
+    where = {op.module: op.ipu for op in plan.ops if op.phase is Phase.FORWARD and "again" not in op.name}
+    assert where["words"] == 0
+    assert (where["layers.3.attention.output"], where["layers.3.widen"]) == (1, 2)
+    assert (where["layers.5.attention.output"], where["layers.5.narrow"], where["transform"]) == (0, 0, 0)
 
 
 def test_a_tied_end_returns_to_the_first_ipu_as_one_more_stage():
@@ -53,7 +98,7 @@ def test_stages_run_on_ipus_of_their_own():
 
 _PLAN_TWENTY_BILLION = """
 from openipu.validation.workloads import ModelSpec, Setup, plan_setup
-from openipu.validation.workloads.layers import Format
+from openipu.models.layers import Format
 from openipu.validation.workloads.programs import count_parameters
 from openipu.machine import resolve_system
 

@@ -18,17 +18,37 @@ def softmax(op: str, shape: tuple[int, ...], dtype: torch.dtype = F32) -> OpSite
     return OpSite(op, (operand, len(shape) - 1, False), {}, (operand,))
 
 
-def test_softmax_is_six_compute_sets_where_rows_are_whole(bow: CostContext) -> None:
+def test_softmax_is_six_compute_sets_between_two_turns_where_rows_are_whole(bow: CostContext) -> None:
     site = softmax("aten._softmax.default", (1472 * 4, 32))
     assert names(site, bow) == [
+        "turn rows",
         "maximum: on tile",
         "subtract maximum",
         "Exp",
         "sum: on tile",
         "of sums",
         "BroadcastMultiply",
+        "turn rows",
     ]
     assert names(site, bow, StepKind.EXCHANGE) == []
+
+
+def test_a_softmax_turns_its_rows_element_by_element_unless_it_is_fused_with_the_products(bow: CostContext) -> None:
+    """512 rows of 1,472 halves: 1,024 bytes a tile at Poplibs' 5.15 cycles a byte for pieces of 2, and its base."""
+    scores = Operand((8, 64, 1472), F16)
+    plain = cost_op(softmax("aten._softmax.default", scores.shape, F16), bow)
+    turns = [step for step in plain.steps if step.name == "turn rows"]
+    assert [step.cycles for step in turns] == [587 + 5.15 * 1024] * 2
+    fused = cost_op(OpSite("openipu.fused_softmax.default", (scores,), {}, (scores,)), bow)
+    assert fused.cycles == plain.cycles - sum(step.cycles for step in turns)
+    in_float = cost_op(softmax("aten._softmax.default", scores.shape), bow)
+    assert in_float.steps[0].cycles == 587 + 3.125 * 2048  # pieces of 4 bytes
+
+
+def test_a_softmax_over_a_matrix_for_every_tile_turns_nothing(bow: CostContext) -> None:
+    """1,472 tiles: 92 x 16 matrices of scores are one each, 92 x 15 are not enough to go round."""
+    assert "turn rows" not in names(softmax("aten._softmax.default", (92, 16, 64, 64), F16), bow)
+    assert names(softmax("aten._softmax.default", (92, 15, 64, 64), F16), bow).count("turn rows") == 2
 
 
 def test_half_softmax_casts_its_sums(bow: CostContext) -> None:

@@ -49,8 +49,8 @@ def test_addmm_brings_its_bias_to_where_the_product_lies(bow: CostContext) -> No
     assert (cost.placement, cost.result_tiles) == (Placement.PLANNED, plain.result_tiles)
     assert [step.name for step in cost.steps[len(plain.steps) :]] == ["bias", "add bias"]
     assert (unused.steps, unused.plan) == (plain.steps, plain.plan)
-    assert [number for number, _ in plain.laid_out] == [0, 1]
-    assert [number for number, _ in cost.laid_out] == [1, 2]  # the bias comes first in this call
+    assert [entry.operand for entry in plain.laid_out] == [0, 1]
+    assert [entry.operand for entry in cost.laid_out] == [1, 2]  # the bias comes first in this call
 
 
 @pytest.mark.parametrize(

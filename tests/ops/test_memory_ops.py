@@ -63,6 +63,34 @@ def test_the_gradient_of_an_embedding_zeroes_the_table_and_adds_rows(bow: CostCo
     assert any(step.name == "add rows" for step in cost.steps)
 
 
+def scatter(op: str, nodes: int, edges: int, features: int, repeated: tuple[int, ...]) -> OpSite:
+    table, index = Operand((nodes, features), F32), Operand((edges, features), I64, repeated)
+    if op == "gather":
+        return OpSite("aten.gather.default", (table, 0, index), {}, (Operand((edges, features), F32),))
+    args = (table, 0, index, Operand((edges, features), F32))
+    return OpSite(f"aten.{op}", (*args, "amax") if "reduce" in op else args, {}, (table,))
+
+
+@pytest.mark.parametrize("op", ["scatter_add.default", "scatter_reduce.two"])
+def test_an_index_that_is_expanded_over_features_adds_rows(op: str, one_tile: CostContext) -> None:
+    rows = next(step for step in cost_op(scatter(op, 100, 12, 64, (1,)), one_tile).steps if step.name == "add rows")
+    assert rows.cycles == 6 * (33 + 2 * (12 + 3 * 31))  # two rows a worker, each of 32 pairs of floats
+    single = next(step for step in cost_op(scatter(op, 100, 12, 64, ()), one_tile).steps if step.name == "add rows")
+    assert single.cycles == 6 * (33 + 2 * 64 * 12)  # 12 x 64 elements, each by itself: 128 a worker
+
+
+def test_an_index_that_is_expanded_over_features_takes_rows(one_tile: CostContext) -> None:
+    exchange, slices = cost_op(scatter("gather", 100, 12, 64, (1,)), one_tile).steps
+    assert exchange.cycles == 12 * 4 / 4  # twelve indices of four bytes, not 768
+    assert slices.cycles == 6 * (30 + 2 * (19 + 2 * 32))
+
+
+def test_groups_of_an_index_that_is_expanded_are_rows_too(one_tile: CostContext) -> None:
+    table, index = Operand((3, 50, 16), F32), Operand((3, 8, 16), I64, (2,))
+    cost = cost_op(OpSite("aten.gather.default", (table, 1, index), {}, (Operand((3, 8, 16), F32),)), one_tile)
+    assert cost.steps[-1].cycles == 6 * (30 + 4 * (19 + 2 * 8))  # 24 rows of 16 floats, four a worker
+
+
 def test_max_pool_visits_each_place_of_its_window(one_tile: CostContext) -> None:
     image, result = Operand((1, 8, 6, 6), F32), Operand((1, 8, 3, 3), F32)
     site = OpSite(

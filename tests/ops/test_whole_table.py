@@ -222,6 +222,7 @@ def hand_made_sites(n: int) -> list[OpSite]:
         ),
         *make_recurrent_sites(n),
         *make_float8_sites(n),
+        *make_converted_sites(n),
         *(
             OpSite(f"aten._fused_{name}_.default", (tensors, tensors, tensors), {"lr": scalar}, ())
             for name in ("sgd", "adam", "adamw")
@@ -287,6 +288,12 @@ def make_float8_sites(n: int) -> list[OpSite]:
             (Operand((4 * n, 32, 8, 8), torch.float16),),
         ),
     ]
+
+
+def make_converted_sites(n: int) -> list[OpSite]:
+    """What converters of models put in place of several ops."""
+    scores = Operand((4 * n, 16, 16), torch.float16)
+    return [OpSite(f"openipu.{name}.default", (scores,), {}, (scores,)) for name in ("fused_softmax", "exact_gelu")]
 
 
 def find_row(op: str) -> str:

@@ -27,6 +27,17 @@ def test_a_layer_behind_another_brings_its_input_and_the_first_does_not(make_pla
     assert second == pytest.approx(piece / splits["out_channels"] / 4, abs=1)
 
 
+def test_what_is_brought_into_the_plan_s_own_room_is_held_once(make_plan):
+    """Both layers have the same plan, so the same scratch, although only the second one's input has to come."""
+    model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))
+    plan = make_plan(model, (torch.randn(512, 512),))
+    layers = [entry for entry in plan.ops if entry.op == "aten.addmm.default"]
+    assert layers[0].plan["splits"]["out_channels"] > 1  # a part of the input arrives in either
+    assert all(find_moves(plan, "aten.addmm.default")[1:])
+    held = {variable.op: variable.mapping.peak_tile_bytes for variable in plan.variables if variable.kind == "scratch"}
+    assert held[layers[0].index] == held[layers[1].index] <= layers[1].plan["temporary_bytes"] + 8
+
+
 def test_both_operands_of_a_product_of_activations_are_brought(make_plan):
     class Scores(nn.Module):
         def forward(self, left, right):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from openipu.graph import OutputChoice, OutputMode, Phase
-from openipu.machine import resolve_system
+from openipu.machine import estimate_fit_probability, resolve_system
 from openipu.ops.cost import StepKind
 from openipu.plan import VariableKind
 
@@ -187,6 +187,7 @@ def test_a_model_too_large_does_not_fit_and_says_who_is_responsible(make_plan):
     assert fit.culprits[0].bytes_total == weight_bytes
     assert fit.peak_bytes > fit.limit_bytes == plan.system.target.usable_tile_bytes
     assert fit.bytes_over_worst_tile == fit.peak_bytes - fit.limit_bytes
+    assert fit.probability == estimate_fit_probability(fit.peak_bytes, fit.limit_bytes) < 0.5
 
 
 def test_a_users_own_machine_changes_the_verdict(make_plan, perceptron, batch):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 import torch
 from torch import nn
 
 from openipu.capture import mark_tensor, set_block
-from openipu.graph import Phase, Recompute, Strategy, TensorLocation, TensorRole
+from openipu.graph import Phase, Recompute, RunOptions, Strategy, TensorLocation, TensorRole
 from openipu.ops.cost import StepKind
 from openipu.plan import VariableKind
-from openipu.plan.pipeline import make_pipeline
-from openipu.plan.types import PipelineStage
+from openipu.plan.collectives import count_share_cycles
+from openipu.plan.lowering.transfers import LOAD
+from openipu.plan.pipeline import make_pipeline, measure_micro_batch
+from openipu.plan.types import PipelineStage, PlannedStep
 
 WIDTH = 256
 LAYERS = 4
@@ -95,6 +98,50 @@ def test_a_pipeline_fills_runs_and_drains(plan_chain):
     assert plan.timing.call_cycles == pytest.approx(pipeline.total_cycles + plan.timing.update_cycles)
 
 
+def test_a_copy_between_ipus_keeps_both_of_them_busy(plan_chain):
+    plan = plan_chain(recompute=Recompute.NONE)
+    cycles = time_stages(plan)
+    copy_cycles = 16 * WIDTH * 4 / plan.system.ipu_link_bytes_per_second * 1.85e9
+    forward = [cycles[stage, Phase.FORWARD] for stage in range(3)]
+    backward = [cycles[stage, Phase.BACKWARD] for stage in range(4)]
+    # each sends one tensor on, but for the last of all, which has nobody to send to
+    sent = [stage.cycles - own for stage, own in zip(plan.pipeline.stages, forward, strict=False)]
+    assert sent == pytest.approx([copy_cycles] * 3)
+    last = plan.pipeline.stages[3].cycles - cycles[3, Phase.FORWARD] - backward[3]
+    assert last == pytest.approx(copy_cycles)
+    back = [stage.cycles - own for stage, own in zip(plan.pipeline.stages[4:], backward[2::-1], strict=True)]
+    assert back == pytest.approx([copy_cycles, copy_cycles, 0.0])
+
+
+def test_exchanges_between_replicas_take_turns_where_ipus_work_side_by_side(plan_chain):
+    shares = ((TensorRole.OPTIMIZER, TensorLocation(replicated_sharding=True, minimum_sharded_elements=1)),)
+    plan = plan_chain(replicas=4, locations=shares)
+    steps = [step for step in plan.steps if step.phase is Phase.UPDATE and not step.per_call]
+    own = defaultdict(float)
+    for step in steps:
+        own[step.ipu] += 0.0 if step.kind is StepKind.LINK else step.cycles
+    # gradients of WIDTH x WIDTH float32 to shares, and the new weights back: one IPU after the other
+    one = count_share_cycles(WIDTH * WIDTH * 4, 4, 4, plan.system)
+    assert sum(step.cycles for step in steps if step.kind is StepKind.LINK) == pytest.approx(4 * 2 * one)
+    assert plan.timing.update_cycles == pytest.approx(max(own.values()) + 4 * 2 * one)
+
+
+def test_a_stage_runs_where_most_of_it_does():
+    steps = [
+        make_step(0, Phase.FORWARD, ipu=0, cycles=10.0),
+        make_step(1, Phase.FORWARD, ipu=1, cycles=20.0),
+        make_step(1, Phase.BACKWARD, ipu=1, cycles=30.0),
+        make_step(1, Phase.BACKWARD, ipu=0, cycles=1.0),  # the gradient of a weight that lies elsewhere
+        make_step(0, Phase.BACKWARD, ipu=0, cycles=15.0),
+    ]
+    pipeline = measure_micro_batch(steps, RunOptions(training=True, gradient_accumulation=4), 1).pipeline
+    assert [(stage.ipu, stage.cycles) for stage in pipeline.stages] == [(0, 10.0), (1, 51.0), (0, 15.0)]
+
+
+def make_step(stage, phase, ipu, cycles):
+    return PlannedStep(0, StepKind.COMPUTE, "work", cycles, 1, 0, 0, None, phase, ipu=ipu, stage=stage)
+
+
 def test_ticks_of_a_hand_made_pipeline():
     places = [(0, 3.0), (1, 10.0), (0, 5.0)]
     stages = tuple(PipelineStage(i, ipu, i <= 1, i >= 1, cycles) for i, (ipu, cycles) in enumerate(places))
@@ -161,6 +208,17 @@ def test_optimizer_state_off_chip_saves_its_bytes_and_costs_a_load_and_a_store(p
     assert sum(step.moved_bytes for step in moved) == 2 * state_bytes
     seconds = 2 * state_bytes / far.system.streaming_bytes_per_second
     assert far.timing.update_cycles - near.timing.update_cycles == pytest.approx(seconds * 1.85e9, rel=0.05)
+
+
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_state_goes_back_off_chip_before_that_of_the_next_weight_comes(plan_chain, accumulation):
+    off_chip = ((TensorRole.OPTIMIZER, TensorLocation(on_chip=False)),)
+    plan = plan_chain(stages=1, locations=off_chip, gradient_accumulation=accumulation)
+    loaded = [plan.variables[op.writes[0]] for op in plan.ops if op.op == LOAD]
+    assert len(loaded) == LAYERS
+    loaded.sort(key=lambda variable: variable.first_step)
+    for before, after in pairwise(loaded):
+        assert before.last_step < after.first_step, f"{before.name} waits for {after.name}"
 
 
 def test_weights_off_chip_are_loaded_in_every_phase_and_stored_after_the_update(plan_chain):

@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 
 from openipu.plan.types import Plan, TileMapping
 from openipu.report import build_profile, read_profile, write_html, write_profile
-from openipu.report.units import format_bytes, format_cycles, format_share
+from openipu.report.units import format_bytes, format_cycles, format_probability, format_share
 
 pytestmark = [pytest.mark.browser, needs_browser]
 
@@ -82,6 +82,9 @@ def test_the_summary_has_the_figures_of_the_plan(page: Page, bert: Plan) -> None
     page.open()
     assert page.text("#verdict strong") == "Fits"
     assert f"{format_bytes(bert.fit.peak_bytes)} of {format_bytes(bert.fit.limit_bytes)}" in page.text("#verdict")
+    assert (
+        page.text("#probability") == f"Probability that it fits a real IPU: {format_probability(bert.fit.probability)}."
+    )
     figures = page.text(".figures")
     for cycles in (bert.timing.micro_cycles, bert.timing.update_cycles, bert.timing.call_cycles):
         assert f"{format_cycles(cycles)} cycles" in figures

@@ -44,6 +44,7 @@ def test_json_survives_a_round_trip_and_carries_the_figures_of_the_plan() -> Non
     assert document["timing"]["call_cycles"] == plan.timing.call_cycles
     assert document["timing"]["samples_per_second"] == pytest.approx(plan.timing.samples_per_second)
     assert document["fit"]["peak_bytes"] == max(document["memory"]["peak_bytes_by_tile"][0]) == plan.fit.peak_bytes
+    assert document["fit"]["probability"] == plan.fit.probability
     assert document["ops"][0]["line"] == {"file": "/home/ada/project/model.py", "line": 20, "function": "forward"}
     assert document["ops"][0]["executions_per_call"] == 4
     assert document["guesses"]["ops"] == {"aten.mysterious.default": 1}

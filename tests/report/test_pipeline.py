@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from pipelined_plan import make_pipelined_plan
@@ -22,6 +23,7 @@ from openipu.plan import Plan
 from openipu.plan.pipeline import make_pipeline
 from openipu.plan.types import PipelineStage
 from openipu.report import build_profile, read_profile, render_text, summarise, to_json, write_profile
+from openipu.report.perfetto.order import find_starts
 from openipu.report.pipeline import PipelineSummary, summarise_pipeline
 from openipu.session import plan_model
 
@@ -207,3 +209,22 @@ def test_shares_of_several_ipus_are_of_the_cycles_in_which_they_work() -> None:
     work = sum(step.cycles * (1 if step.phase == "update" else 16) for step in plan.steps)
     assert sum(entry.call_cycles for entry in summary.kinds) == pytest.approx(work)
     assert "the IPUs are busy with compute" in render_text(summary)
+
+
+def test_exchanges_of_an_update_take_turns_where_its_work_runs_side_by_side() -> None:
+    """Two IPUs, a stage each: an exchange of 10 and 20 cycles, then work of 7 and 5."""
+    profile = build_profile(make_pipelined_plan())
+    count = 6
+    numbers = np.zeros(count, dtype=np.int64)
+    steps = dataclasses.replace(
+        profile.steps,
+        kind=("compute", "compute", "link", "link", "compute", "compute"),
+        phase=("forward", "forward", "update", "update", "update", "update"),
+        cycles=np.array([100.0, 50.0, 10.0, 20.0, 7.0, 5.0]),
+        ipu=np.array([0, 1, 0, 1, 0, 1]),
+        stage=np.array([0, 1, 0, 0, 0, 0]),
+        per_call=numbers,
+    )
+    starts = find_starts(dataclasses.replace(profile, steps=steps))
+    # forward ends at 150; the second exchange waits for the first, and each IPU's work for its own
+    assert starts.tolist() == [0, 100, 150, 160, 160, 180]

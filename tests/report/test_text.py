@@ -12,7 +12,14 @@ from openipu.machine import Provenance
 from openipu.ops.cost import Family
 from openipu.plan.types import Plan
 from openipu.report import build_profile, render_text, summarise
-from openipu.report.units import format_bytes, format_bytes_of, format_seconds, format_share, format_tile_bytes
+from openipu.report.units import (
+    format_bytes,
+    format_bytes_of,
+    format_probability,
+    format_seconds,
+    format_share,
+    format_tile_bytes,
+)
 
 
 def make_small_plan() -> Plan:
@@ -34,6 +41,7 @@ def test_a_fitting_plan_says_how_full_its_fullest_tile_is() -> None:
     assert f"Fits: the fullest tile needs {format_bytes_of(peak, limit)}" in text
     assert f"({peak / limit * 100:.1f} %)" in text
     assert "DOES NOT FIT" not in text
+    assert f"Probability that it fits a real IPU: {format_probability(plan.fit.probability)}." in text
 
 
 def test_a_plan_that_does_not_fit_names_bytes_tiles_tensors_modules_and_lines() -> None:
@@ -42,6 +50,8 @@ def test_a_plan_that_does_not_fit_names_bytes_tiles_tensors_modules_and_lines() 
     fit = plan.fit
     assert f"DOES NOT FIT: {format_bytes(fit.bytes_over)} too much on {fit.tiles_over:,} tiles." in text
     assert f"{format_tile_bytes(fit.peak_bytes - fit.limit_bytes)} over" in text
+    assert fit.probability < 0.5
+    assert f"Probability that it fits a real IPU: {format_probability(fit.probability)}." in text
     row = next(line for line in text.splitlines() if "layer.11.output.dense.grad" in line)
     assert format_bytes(fit.culprits[0].bytes_on_tile) in row
     assert "bert.encoder.layer.11.output.dense" in row

@@ -17,9 +17,18 @@ from openipu.jobs import PlanningJob
 from openipu.machine import System
 from openipu.plan import Plan
 from openipu.report import build_profile, write_html, write_profile
-from openipu.report.units import format_bytes, format_change, format_cycles, format_rate, format_seconds, format_share
+from openipu.report.units import (
+    format_bytes,
+    format_change,
+    format_cycles,
+    format_probability,
+    format_rate,
+    format_seconds,
+    format_share,
+)
 
 _CULPRITS = 6  # tensors named for a job that does not fit
+_SURE = 0.95  # probability of fitting below which a job that fits is said to be close to the limit
 _COLUMNS = (
     Column("job", words=True),
     Column("fits", figures=False),
@@ -61,6 +70,7 @@ def describe_planned(entry: Planned) -> dict[str, Any]:
         "target": entry.target,
         "name": entry.name,
         "fits": fit.fits,
+        "fit_probability": fit.probability,
         "peak_tile_bytes": fit.peak_bytes,
         "limit_tile_bytes": fit.limit_bytes,
         "tiles_over": fit.tiles_over,
@@ -124,12 +134,16 @@ def _print_reasons(console: Console, entry: Planned) -> None:
         console.print(
             f"\n[bold]{escape(entry.name)}[/]: {format_share(share)} of the cycles are guessed: {escape(names)}"
         )
+    chance = format_probability(fit.probability)
+    if fit.fits and fit.probability < _SURE:
+        console.print(f"\n[bold]{escape(entry.name)}[/] is close to the limit: probability that it fits {chance}")
     if fit.fits:
         return
     console.print(
         f"\n[bold]{escape(entry.name)}[/] [red]does not fit[/]: {fit.tiles_over:,} tiles are over, by "
         f"{format_bytes(fit.bytes_over)} in all; the fullest is tile {fit.peak_tile} of IPU {fit.peak_ipu}, "
-        f"{format_bytes(fit.bytes_over_worst_tile)} over. The largest tensors there:"
+        f"{format_bytes(fit.bytes_over_worst_tile)} over. Probability that it fits a real IPU: {chance}. "
+        "The largest tensors on that tile:"
     )
     for culprit in fit.culprits[:_CULPRITS]:
         place = str(culprit.line or ("" if culprit.module in culprit.name else culprit.module))

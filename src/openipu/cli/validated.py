@@ -58,6 +58,7 @@ def _describe_score(score: Score) -> dict[str, Any]:
         "low": prediction.low if prediction else None,
         "high": prediction.high if prediction else None,
         "fits": prediction.fits if prediction else None,
+        "fit_probability": prediction.fit_probability if prediction else None,
         "log_error": score.log_error,
         "in_range": score.in_range,
         "fit_right": score.fit_right,
@@ -102,7 +103,7 @@ def print_validation(scores: Sequence[Score], *, show_rows: bool, seconds: float
     _print_unmodelled(console, scores)
     console.print(
         "Errors are 100 x ln(predicted / published). fit: mean share right of what ran and of what did not; "
-        "in brackets without misfits where a larger batch of the same work ran. "
+        "in brackets without misfits where a larger program that holds the same work ran. "
         f"{len(scores)} rows in {seconds:.1f} s; all predictions are modelled.",
         style="dim",
     )
@@ -129,7 +130,7 @@ def _print_summaries(console: Console, title: str, summaries: Sequence[Summary])
 
 
 def _show_fit(summary: Summary) -> str:
-    """Balanced accuracy; in brackets without misfits that a larger batch of the same work contradicts."""
+    """Balanced accuracy; in brackets without misfits that a larger program contradicts."""
     if summary.fit_accuracy is None:
         return ""
     text = f"{100 * summary.fit_accuracy:.0f} %"

@@ -9,6 +9,7 @@ from openipu.machine.catalog import (
     load_system_file,
     resolve_system,
 )
+from openipu.machine.margin import estimate_fit_probability
 from openipu.machine.target import Provenance, Source, System, Target
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "System",
     "Target",
     "build_machine",
+    "estimate_fit_probability",
     "list_systems",
     "list_targets",
     "load_system_file",

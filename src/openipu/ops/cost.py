@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,10 +24,14 @@ _IPU_ELEMENT_BYTES: dict[torch.dtype, int] = {torch.float64: 4, torch.bfloat16: 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor as a rule sees it."""
+    """A tensor as a rule sees it.
+
+    repeated: dimensions along which an index is the same, as an expanded view is: what it points to are rows then.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+    repeated: tuple[int, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -159,6 +163,14 @@ class Placement(StrEnum):
     ALIAS = "alias"  # the operand's own bytes
 
 
+class LaidOut(NamedTuple):
+    """One operand that a price takes to lie on the busiest tile as its plan wants it."""
+
+    operand: int  # its number in the call
+    bytes_on_tile: float
+    room_bytes: float  # on the tile, besides the scratch of the op, if it has to come
+
+
 @dataclass(frozen=True, slots=True)
 class OpCost:
     """Everything a rule knows of one op."""
@@ -169,9 +181,9 @@ class OpCost:
     result_tiles: int = 0  # PLANNED: tiles that hold the result
     scratch_bytes_per_tile: int = 0  # live only during the op, on the tiles of its largest step
     aligned: bool = False  # operands must lie as the result does; the planner pays to move those that do not
-    # Operands that the price takes to lie as its plan wants them: their number, and their bytes on the busiest tile.
-    # What another op left elsewhere has to come first; the planner pays for that.
-    laid_out: tuple[tuple[int, float], ...] = ()
+    # Operands that the price takes to lie as its plan wants them. What another op left elsewhere has to come first; the
+    # planner pays for that.
+    laid_out: tuple[LaidOut, ...] = ()
     in_place: bool = False  # the result may overwrite its first operand when that dies here
     provenance: Provenance = Provenance.PUBLISHED
     basis: str = ""  # where the formula is from

@@ -145,6 +145,7 @@ ACTIVATIONS: dict[str, Rule] = {
     "aten.threshold": map_elements(k.MASKED),
     "aten.threshold_backward": map_elements(k.RELU_GRADIENT),
     "aten.gelu": map_elements(k.GELU),
+    "openipu.exact_gelu": map_elements(k.EXACT_GELU),
     "aten.gelu_backward": map_elements(k.GELU_GRADIENT),
     "aten.silu": map_elements(k.SWISH),
     "aten.silu_backward": map_elements(k.SWISH_GRADIENT),
@@ -216,6 +217,7 @@ REDUCTIONS: dict[str, Rule] = {
 SOFTMAX_AND_NORMS: dict[str, Rule] = {
     "aten._softmax": softmax.cost_softmax,
     "aten._safe_softmax": softmax.cost_softmax,
+    "openipu.fused_softmax": softmax.cost_fused_softmax,
     "aten._softmax_backward_data": softmax.cost_softmax_backward,
     "aten._log_softmax": softmax.cost_log_softmax,
     "aten._log_softmax_backward_data": softmax.cost_log_softmax_backward,

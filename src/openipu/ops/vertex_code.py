@@ -7,6 +7,7 @@ each with its reason; `PROVENANCE` says so for reports. They are small beside we
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from openipu.machine import Provenance, Source
 from openipu.ops.cost import CostStep, StepKind
@@ -74,11 +75,13 @@ PROVENANCE: Mapping[str, Source] = {
 }
 
 
+@lru_cache(maxsize=1024)
 def estimate_vertex_code_bytes(vertex: str) -> int:
     """Code of one vertex type: one copy on each tile that has any such vertex."""
     return _find_longest(_CODE_BYTES, vertex, _OTHER_CODE_BYTES)
 
 
+@lru_cache(maxsize=1024)
 def estimate_vertex_state_bytes(vertex: str) -> int:
     """State of one vertex instance."""
     return _find_longest(_STATE_BYTES, vertex, _OTHER_STATE_BYTES)

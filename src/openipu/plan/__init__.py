@@ -1,6 +1,7 @@
 """Program x System x RunOptions -> Plan: tiles, BSP steps, memory, cycles, fit."""
 
 from openipu.ops import StepKind
+from openipu.plan.lowering.known import KnownProgram
 from openipu.plan.planner import PASSES, plan_program
 from openipu.plan.types import (
     Culprit,
@@ -22,6 +23,7 @@ __all__ = [
     "Culprit",
     "Fit",
     "IpuMemory",
+    "KnownProgram",
     "MemoryCategory",
     "Plan",
     "PlannedOp",

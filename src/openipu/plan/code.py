@@ -20,17 +20,23 @@ from openipu.plan.work import Workload
 def measure_code(
     workload: Workload, steps: Sequence[PlannedStep], system: System, ipu: int
 ) -> Mapping[MemoryCategory, TileBytes]:
-    """Bytes on each tile of one IPU by category."""
+    """Bytes on each tile of one IPU by category. `steps` are those of this IPU."""
     tiles = system.target.tiles
     found = {category: np.zeros(tiles, dtype=np.int64) for category in MemoryCategory}
     vertex_code: dict[str, TileBytes] = {}  # vertex type -> its code, on each tile that runs it
     seen: set[int] = set()
+    covered: set[tuple[str, int, int]] = set()  # vertex type, first tile, tiles
     for step in steps:
         code = step.code
-        if step.ipu != ipu or code is None:
+        if code is None:
+            continue
+        place = (code.vertex, code.first_tile, step.tiles)
+        adds_vertex = bool(code.vertex) and place not in covered
+        if not adds_vertex and code.program in seen:
             continue
         where = (code.first_tile + np.arange(min(step.tiles, tiles))) % tiles
-        if code.vertex:
+        if adds_vertex:
+            covered.add(place)
             vertex_code.setdefault(code.vertex, np.zeros(tiles, dtype=np.int64))[where] = code.vertex_code_bytes
         if code.program in seen:
             continue

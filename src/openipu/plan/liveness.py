@@ -19,6 +19,8 @@ from openipu.plan.schedule import Schedule
 from openipu.plan.types import Spread, TileBytes, TileMapping, Variable, VariableKind
 from openipu.plan.work import Storage, Task, Value, Workload
 
+_EVENTS_AT_ONCE = 64  # rows of a table over all tiles: some hundred kilobytes
+
 
 @dataclass(frozen=True, slots=True)
 class VariableList:
@@ -136,9 +138,9 @@ def _measure_scratch(task: Task) -> TileMapping | None:
 
 
 class TileLiveness:
-    """Per-tile and per-step totals of one IPU."""
+    """Per-tile and per-step totals of one IPU, from the variables that lie on it."""
 
-    def __init__(self, variables: Sequence[Variable], steps: int, system: System, ipu: int) -> None:
+    def __init__(self, variables: Sequence[Variable], steps: int, system: System) -> None:
         tiles = system.target.tiles
         self.always_live: TileBytes = np.zeros(tiles, dtype=np.int64)
         self.peak: TileBytes = np.zeros(tiles, dtype=np.int64)
@@ -146,37 +148,45 @@ class TileLiveness:
         self.live_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
         self.fullest_by_step: npt.NDArray[np.int64] = np.zeros(steps, dtype=np.int64)
         self._known: dict[TileMapping | Spread, TileBytes] = {}
-        starts: dict[int, list[Variable]] = {}
-        ends: dict[int, list[Variable]] = {}
+        starts: dict[int, list[TileBytes]] = {}
+        ends: dict[int, list[TileBytes]] = {}
         for variable in variables:
-            if variable.ipu != ipu:
-                continue
+            spread = self._spread(variable.mapping, tiles)
             if variable.always_live:
-                self.always_live += self._spread(variable.mapping, tiles)
+                self.always_live += spread
             else:
-                starts.setdefault(variable.first_step, []).append(variable)
-                ends.setdefault(variable.last_step + 1, []).append(variable)
+                starts.setdefault(variable.first_step, []).append(spread)
+                ends.setdefault(variable.last_step + 1, []).append(spread)
         self._sweep(starts, ends, steps, tiles)
 
     def _sweep(
-        self, starts: dict[int, list[Variable]], ends: dict[int, list[Variable]], steps: int, tiles: int
+        self, starts: dict[int, list[TileBytes]], ends: dict[int, list[TileBytes]], steps: int, tiles: int
     ) -> None:
+        """Steps at which nothing begins or ends are as the one before; the others are added up some at a time."""
+        events = sorted(step for step in {*starts, *ends} if 0 <= step < steps)
         live: TileBytes = np.zeros(tiles, dtype=np.int64)
-        total = fullest = 0
-        for step in range(steps):
-            ending, starting = ends.get(step, ()), starts.get(step, ())
-            for variable in ending:
-                live -= self._spread(variable.mapping, tiles)
-            for variable in starting:
-                live += self._spread(variable.mapping, tiles)
-            if starting:
-                higher = live > self.peak
-                self.peak_step[higher] = step
-                np.maximum(self.peak, live, out=self.peak)
-            if ending or starting:
-                total, fullest = int(live.sum()), int(live.max(initial=0))
-            self.live_by_step[step] = total
-            self.fullest_by_step[step] = fullest
+        for start in range(0, len(events), _EVENTS_AT_ONCE):
+            part = events[start : start + _EVENTS_AT_ONCE]
+            following = events[start + _EVENTS_AT_ONCE] if start + _EVENTS_AT_ONCE < len(events) else steps
+            held = np.zeros((len(part), tiles), dtype=np.int64)
+            for row, step in zip(held, part, strict=True):
+                for spread in ends.get(step, ()):
+                    live -= spread
+                for spread in starts.get(step, ()):
+                    live += spread
+                row[:] = live
+            self._take(held, part, following)
+
+    def _take(self, held: TileBytes, events: Sequence[int], following: int) -> None:
+        """Totals and peaks of some events, up to the step that the next ones begin with."""
+        lengths = np.diff([*events, following])
+        self.live_by_step[events[0] : following] = held.sum(axis=1).repeat(lengths)
+        self.fullest_by_step[events[0] : following] = held.max(axis=1, initial=0).repeat(lengths)
+        at = held.argmax(axis=0)  # the first of the highest
+        highest = held[at, np.arange(held.shape[1])]
+        higher = highest > self.peak
+        self.peak_step[higher] = np.asarray(events)[at[higher]]
+        self.peak[higher] = highest[higher]
 
     def _spread(self, mapping: TileMapping | Spread, tiles: int) -> TileBytes:
         """Bytes by tile. Variables of one shape lie alike, so most are known; what starts must end as well."""

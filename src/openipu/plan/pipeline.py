@@ -27,12 +27,8 @@ class Busy:
 
 
 def measure_micro_batch(steps: Sequence[PlannedStep], options: RunOptions, last_stage: int) -> Busy:
-    """Add the steps up as the strategy takes turns. Updates of different IPUs run side by side."""
-    update: dict[int, float] = defaultdict(float)
-    for step in steps:
-        if step.phase is Phase.UPDATE and not step.per_call:
-            update[step.ipu] += step.cycles
-    update_cycles = max(update.values(), default=0.0)
+    """Add the steps up as the strategy takes turns."""
+    update_cycles = measure_update([step for step in steps if step.phase is Phase.UPDATE and not step.per_call])
     working = [step for step in steps if step.phase is not Phase.UPDATE and not step.per_call]
     if last_stage > 0 and options.strategy is Strategy.PIPELINED:
         pipeline = _build_pipeline(working, options, last_stage)
@@ -45,18 +41,36 @@ def measure_micro_batch(steps: Sequence[PlannedStep], options: RunOptions, last_
     return Busy(cycles, cycles, update_cycles, None)
 
 
+def measure_update(steps: Iterable[PlannedStep]) -> float:
+    """Cycles of one update. IPUs work side by side on their own weights; what crosses links, replicas do in step.
+
+    All IPUs of all replicas meet at the sync before and after an exchange between replicas, whichever of them send. So
+    exchanges of different IPUs follow each other.
+    """
+    own: dict[int, float] = defaultdict(float)
+    shared = 0.0
+    for step in steps:
+        if step.kind is StepKind.LINK:
+            shared += step.cycles
+        else:
+            own[step.ipu] += step.cycles
+    return max(own.values(), default=0.0) + shared
+
+
 def _build_pipeline(steps: Sequence[PlannedStep], options: RunOptions, last_stage: int) -> Pipeline:
     count = 2 * last_stage + 1 if options.training else last_stage + 1
     cycles = [0.0] * count
-    ipus = [0] * count
+    places: list[dict[int, float]] = [defaultdict(float) for _ in range(count)]
     for step in steps:
-        index = step.stage if step.phase is Phase.FORWARD else 2 * last_stage - step.stage
+        index = _find_index(step.stage, step.phase, last_stage)
         cycles[index] += step.cycles
-        ipus[index] = step.ipu
+        places[index][step.ipu] += step.cycles
+        if step.sender is not None:  # a copy keeps both of its IPUs busy
+            cycles[_find_index(*step.sender, last_stage)] += step.cycles
     stages = tuple(
         PipelineStage(
             index=index,
-            ipu=ipus[index],
+            ipu=max(places[index], key=lambda ipu: places[index][ipu], default=0),
             forward=index <= last_stage,
             backward=options.training and index >= last_stage,
             cycles=cycles[index],
@@ -66,6 +80,11 @@ def _build_pipeline(steps: Sequence[PlannedStep], options: RunOptions, last_stag
     flushes = options.training and not options.continuous  # else once a call
     batches = options.gradient_accumulation if flushes else options.device_iterations
     return make_pipeline(stages, batches)
+
+
+def _find_index(stage: int, phase: Phase, last_stage: int) -> int:
+    """The place of a forward or backward stage in the pipeline."""
+    return stage if phase is Phase.FORWARD else 2 * last_stage - stage
 
 
 def make_pipeline(stages: tuple[PipelineStage, ...], micro_batches: int) -> Pipeline:

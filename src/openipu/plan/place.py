@@ -131,12 +131,13 @@ class _Placer:
         rate = self.context.target.exchange_bytes_per_cycle
         tiles = max(1, task.priced.result_tiles)
         moves: list[Move] = []
-        for number, size in task.priced.laid_out:
-            value = task.reads[number]
+        for entry in task.priced.laid_out:
+            value = task.reads[entry.operand]
             if value.storage.kind not in _COMPUTED or value.storage.writer in self.transfers:
                 continue
-            size_bytes = math.ceil(min(size, value.operand.bytes))
-            moves.append(Move(value.operand, size_bytes / rate, tiles, size_bytes, size_bytes * tiles))
+            size_bytes = math.ceil(min(entry.bytes_on_tile, value.operand.bytes))
+            room_bytes = math.ceil(min(entry.room_bytes, value.operand.bytes))
+            moves.append(Move(value.operand, size_bytes / rate, tiles, room_bytes, size_bytes * tiles))
         return moves
 
     def _move_operand(self, value: Value, result: Value, mapping: TileMapping, aligned: bool) -> Move | None:

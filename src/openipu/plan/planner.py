@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from openipu.graph import Program, RunOptions
@@ -16,12 +16,13 @@ from openipu.machine import Provenance, System
 from openipu.ops.cost import Family
 from openipu.plan.code import measure_code
 from openipu.plan.liveness import TileLiveness, VariableList, list_variables
+from openipu.plan.lowering.known import KnownProgram
 from openipu.plan.lowering.lower import lower_program
 from openipu.plan.place import place_storages
 from openipu.plan.price import make_context, price_tasks
 from openipu.plan.schedule import Schedule, schedule_steps
 from openipu.plan.streams import HOST_WAIT, add_streams
-from openipu.plan.types import IpuMemory, Plan, PlannedOp, Variable
+from openipu.plan.types import IpuMemory, Plan, PlannedOp, PlannedStep, Variable
 from openipu.plan.verdict import judge_fit, time_program
 from openipu.plan.work import Task, Workload
 
@@ -29,27 +30,42 @@ PASSES = ("lower", "price", "place", "stream", "schedule", "liveness", "code", "
 
 Progress = Callable[[float], None]  # share done, 0 to 1
 Result = TypeVar("Result")
+OnIpu = TypeVar("OnIpu", Variable, PlannedStep)
 
 
 @pause_collection()
-def plan_program(program: Program, system: System, options: RunOptions, progress: Progress | None = None) -> Plan:
-    """What the IPUs of `system` would do with `program`."""
-    started = time.perf_counter()
+def plan_program(
+    program: Program,
+    system: System,
+    options: RunOptions,
+    progress: Progress | None = None,
+    known: KnownProgram | None = None,
+) -> Plan:
+    """What the IPUs of `system` would do with `program`. Plans of one program that share `known` are made sooner."""
     clock = _Clock(progress or (lambda share: None))
+    seen = known if known is not None else KnownProgram()
+    workload = clock.run("lower", lambda: lower_program(program, options, system, seen))
+    return plan_workload(workload, system, options, seen, clock)
+
+
+def plan_workload(
+    workload: Workload, system: System, options: RunOptions, known: KnownProgram, clock: _Clock | None = None
+) -> Plan:
+    """The passes after lowering. They write into the workload."""
+    clock = clock or _Clock(lambda share: None)
     context = make_context(system, options)
-    workload = clock.run("lower", lambda: lower_program(program, options, system))
-    clock.run("price", lambda: price_tasks(workload, system, options))
+    clock.run("price", lambda: price_tasks(workload, system, options, known))
     clock.run("place", lambda: place_storages(workload, context))
     clock.run("stream", lambda: add_streams(workload, system, options))
     schedule = clock.run("schedule", lambda: schedule_steps(workload, system, options))
     listed = clock.run("liveness", lambda: list_variables(workload, schedule))
     variables = listed.variables
     ops = tuple(_describe_task(task, schedule, listed) for task in workload.tasks)
-    memory = tuple(_measure_ipu(ipu, workload, variables, schedule, system, clock) for ipu in range(workload.ipus))
+    memory = _measure_memory(workload, variables, schedule, system, clock)
     fit = clock.run("fit", lambda: judge_fit(memory, variables, ops, system))
     timing, pipeline = clock.run("time", lambda: time_program(workload, schedule.steps, ops, options, system))
     return Plan(
-        name=program.name,
+        name=workload.name,
         system=system,
         options=options,
         micro_batch=workload.micro_batch,
@@ -60,26 +76,52 @@ def plan_program(program: Program, system: System, options: RunOptions, progress
         fit=fit,
         timing=timing,
         guessed_ops=dict(Counter(op.op for op in ops if op.provenance is Provenance.GUESSED)),
-        planning_seconds=time.perf_counter() - started,
+        planning_seconds=time.perf_counter() - clock.started,
         passes=clock.seconds,
         warnings=_list_warnings(workload, schedule, system, options),
         pipeline=pipeline,
     )
 
 
+def _measure_memory(
+    workload: Workload, variables: tuple[Variable, ...], schedule: Schedule, system: System, clock: _Clock
+) -> tuple[IpuMemory, ...]:
+    count = len(schedule.steps)
+    held = _group_by_ipu(variables)
+    own = _group_by_ipu(schedule.steps)
+    return tuple(
+        _measure_ipu(ipu, workload, held.get(ipu, ()), own.get(ipu, ()), count, system, clock)
+        for ipu in range(workload.ipus)
+    )
+
+
 def _measure_ipu(
-    ipu: int, workload: Workload, variables: tuple[Variable, ...], schedule: Schedule, system: System, clock: _Clock
+    ipu: int,
+    workload: Workload,
+    variables: Sequence[Variable],
+    steps: Sequence[PlannedStep],
+    count: int,
+    system: System,
+    clock: _Clock,
 ) -> IpuMemory:
-    live = clock.run("liveness", lambda: TileLiveness(variables, len(schedule.steps), system, ipu))
+    live = clock.run("liveness", lambda: TileLiveness(variables, count, system))
     return IpuMemory(
         ipu=ipu,
         always_live=live.always_live,
-        categories=clock.run("code", lambda: measure_code(workload, schedule.steps, system, ipu)),
+        categories=clock.run("code", lambda: measure_code(workload, steps, system, ipu)),
         peak_not_always_live=live.peak,
         peak_step_by_tile=live.peak_step,
         live_by_step=live.live_by_step,
         fullest_by_step=live.fullest_by_step,
     )
+
+
+def _group_by_ipu(entries: Sequence[OnIpu]) -> Mapping[int, Sequence[OnIpu]]:
+    """What lies or runs on each IPU, in order."""
+    found: dict[int, list[OnIpu]] = {}
+    for entry in entries:
+        found.setdefault(entry.ipu, []).append(entry)
+    return found
 
 
 def _describe_task(task: Task, schedule: Schedule, listed: VariableList) -> PlannedOp:
@@ -136,6 +178,7 @@ class _Clock:
     """Runs passes by name and keeps their times."""
 
     def __init__(self, progress: Progress) -> None:
+        self.started = time.perf_counter()
         self.seconds: dict[str, float] = {}
         self._progress = progress
         self._share = 0.0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 from openipu.graph import RunOptions
 from openipu.machine import System
 from openipu.ops import Trait, cost_op, has_trait
 from openipu.ops.cost import CostContext, OpCost, Operand, OpSite
+from openipu.plan.lowering.known import KnownProgram
 from openipu.plan.lowering.transfers import COLLECTIVE, cost_collective
 from openipu.plan.work import Workload
 
@@ -25,11 +27,11 @@ def make_context(system: System, options: RunOptions) -> CostContext:
     )
 
 
-def price_tasks(workload: Workload, system: System, options: RunOptions) -> None:
+def price_tasks(workload: Workload, system: System, options: RunOptions, program: KnownProgram) -> None:
     """Look every task up in the table; transfers already have their price."""
     context = make_context(system, options)
     by_ipu = dict(options.memory_proportions)
-    known: dict[str, OpCost] = {}
+    known: dict[tuple[object, ...], OpCost] = {}
     for task in workload.tasks:
         if task.cost is not None:
             continue
@@ -37,13 +39,17 @@ def price_tasks(workload: Workload, system: System, options: RunOptions) -> None
         proportion = context.available_memory_proportion if wished is None else float(wished)
         pieces = task.note.attributes.get(SERIALIZATION)
         site = task.site
-        key = f"{site.op}{site.args!r}{site.kwargs!r}{site.outputs!r}{site.bodies!r}{proportion}{pieces}"
+        key = (program.write_out(site), proportion, pieces)
         if key not in known and COLLECTIVE in site.kwargs:
             known[key] = cost_collective(site, options.replicas * options.instances, workload.ipus, system)
         elif key not in known:
-            own = dataclasses.replace(context, available_memory_proportion=proportion)
-            known[key] = cost_pieces(site, own, pieces) if pieces else cost_op(site, own)
+            known[key] = program.price(key, context, partial(_price, site, context, proportion, pieces))
         task.cost = known[key]
+
+
+def _price(site: OpSite, context: CostContext, proportion: float, pieces: tuple[str, int] | None) -> OpCost:
+    own = dataclasses.replace(context, available_memory_proportion=proportion)
+    return cost_pieces(site, own, pieces) if pieces else cost_op(site, own)
 
 
 def cost_pieces(site: OpSite, context: CostContext, pieces: tuple[str, int]) -> OpCost:

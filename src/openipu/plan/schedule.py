@@ -19,6 +19,7 @@ from openipu.ops.vertex_code import (
     estimate_step_state_bytes,
     estimate_vertex_code_bytes,
 )
+from openipu.plan.lowering.transfers import COPY
 from openipu.plan.streams import HOST_WAIT, find_host_wait
 from openipu.plan.types import PlannedStep, StepCode
 from openipu.plan.work import Place, Stream, Task, Workload
@@ -92,6 +93,7 @@ class _Builder:
         self.steps: list[PlannedStep] = []
         # Repeated parts of a graph are outlined into one callable part: equal ops of an IPU share their programs.
         self._programs: dict[tuple[int, int, int, int], int] = {}
+        self._codes: dict[tuple[int, int], StepCode] = {}  # by program and first tile
         self._first_tile = 0
 
     def begin(self, task: Task) -> None:
@@ -121,8 +123,13 @@ class _Builder:
         # Bringing operands is a program of its own: an op with it shares the rest with the same op without.
         own = place - (1 if task.moves else 0)
         key = (task.place.ipu, id(task.cost), len(task.moves) if own < 0 else 0, own)
-        return StepCode(
-            program=self._programs.setdefault(key, len(self._programs)),
+        program = self._programs.setdefault(key, len(self._programs))
+        # What was moved, and with it the code for that, differs between two ops of one price.
+        known = self._codes.get((program, self._first_tile)) if own >= 0 else None
+        if known is not None:
+            return known
+        code = self._codes[program, self._first_tile] = StepCode(
+            program=program,
             first_tile=self._first_tile,
             vertex=step.vertex,
             vertex_code_bytes=estimate_vertex_code_bytes(step.vertex) if step.vertex else 0,
@@ -131,6 +138,7 @@ class _Builder:
             exchange_bytes=estimate_exchange_code_bytes(step),
             control_bytes=estimate_control_code_bytes(step),
         )
+        return code
 
     def add_stream(self, stream: Stream) -> None:
         self.steps.append(
@@ -177,8 +185,15 @@ class _Builder:
                 ipu=task.place.ipu,
                 stage=task.place.stage,
                 code=code,
+                sender=_find_sender(task) if kind is StepKind.LINK else None,
             )
         )
+
+
+def _find_sender(task: Task) -> tuple[int, Phase] | None:
+    """Where a copy between IPUs comes from."""
+    made = task.reads[0].storage.root.place if task.site.op == COPY and task.reads else None
+    return (made.stage, made.phase) if made is not None and made.phase is not Phase.UPDATE else None
 
 
 def _find_first_tile(task: Task) -> int:

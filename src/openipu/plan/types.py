@@ -1,7 +1,6 @@
 """The plan: what an IPU would do with a program. Frozen, and independent of the graph that it came from.
 
-Everything is counted for one replica. `ipu`, `stage` and `replica` have room for programs over several IPUs.
-Sizes are bytes, times are cycles of the target's clock unless the name says otherwise.
+All is counted for one replica: sizes in bytes, times in cycles of the target's clock unless the name says otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openipu.graph import Phase, RunOptions, SourceLine
-from openipu.machine import Provenance, System
+from openipu.machine import Provenance, System, estimate_fit_probability
 from openipu.ops.cost import Family, StepKind
 
 TileBytes = npt.NDArray[np.int64]  # one entry per tile
@@ -186,6 +185,7 @@ class PlannedStep:
     per_call: bool = False  # once a call, where others run once a micro-batch or update
     code: StepCode | None = None  # None: syncs and streams
     by_tile: StepTiles | None = None  # None: all its tiles take as long
+    sender: tuple[int, Phase] | None = None  # of a copy between IPUs: the stage and phase that it comes from
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +270,11 @@ class Fit:
     @property
     def bytes_over_worst_tile(self) -> int:
         return max(0, self.peak_bytes - self.limit_bytes)
+
+    @property
+    def probability(self) -> float:
+        """That it fits a real IPU: what is close to the limit may turn out either way."""
+        return estimate_fit_probability(self.peak_bytes, self.limit_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class Move:
     operand: Operand
     cycles: float
     tiles: int
-    bytes_per_tile: int
+    bytes_per_tile: int  # held on a tile while the op runs, besides its scratch
     moved_bytes: int
 
 

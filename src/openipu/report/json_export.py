@@ -62,6 +62,7 @@ def describe_summary(summary: Summary, profile: Profile) -> dict[str, Any]:
         "fit": {
             **{field.name: getattr(fit, field.name) for field in dataclasses.fields(fit) if field.name != "culprits"},
             "bytes_over_worst_tile": fit.bytes_over_worst_tile,
+            "probability": fit.probability,
             "culprits": [
                 {**dataclasses.asdict(culprit), "line": describe_line(culprit.line)} for culprit in fit.culprits
             ],

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openipu.machine import System
+from openipu.machine import System, estimate_fit_probability
 from openipu.report.advice import AdviceRecord
 
 Integers = npt.NDArray[np.int64]
@@ -219,6 +219,11 @@ class FitRecord:
     @property
     def bytes_over_worst_tile(self) -> int:
         return max(0, self.peak_bytes - self.limit_bytes)
+
+    @property
+    def probability(self) -> float:
+        """That it fits a real IPU: what is close to the limit may turn out either way."""
+        return estimate_fit_probability(self.peak_bytes, self.limit_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openipu.report.units import format_cycles, format_rate, format_share, format_tile_bytes
+from openipu.report.units import format_cycles, format_probability, format_rate, format_share, format_tile_bytes
 
 if TYPE_CHECKING:
     from openipu.plan.types import Plan
@@ -30,9 +30,10 @@ def describe_program(program: Plan | Profile) -> str:
     ipus = _count(len(program.memory), "IPU") + (f" x {replicas} replicas" if replicas > 1 else "")
     peak = f"{format_tile_bytes(fit.peak_bytes)} of {format_tile_bytes(fit.limit_bytes)}"
     verdict = "fits" if fit.fits else f"does not fit ({_count(fit.tiles_over, 'tile')} over the limit)"
+    chance = format_probability(fit.probability)
     lines = [
         f"{type(program).__name__} of {program.name}: {kind} on {program.system.name}, {ipus}",
-        f"  {verdict}, its fullest tile needs {peak}",
+        f"  {verdict}, its fullest tile needs {peak}; probability that it fits a real IPU: {chance}",
         f"  {format_rate(timing.samples_per_second)} samples/s, {format_cycles(timing.call_cycles)} cycles a call"
         f" (modelled; {format_share(timing.guessed_cycles / timing.call_cycles if timing.call_cycles else 0)} guessed)",
         f"  {_count(len(program.ops), 'op')}, {_count(_count_steps(program.steps), 'step')}, "

@@ -14,6 +14,7 @@ from openipu.report.units import (
     format_bytes,
     format_bytes_of,
     format_cycles,
+    format_probability,
     format_rate,
     format_seconds,
     format_share,
@@ -55,11 +56,13 @@ def _render_fit(summary: Summary) -> list[str]:
     peak = format_bytes_of(fit.peak_bytes, fit.limit_bytes)
     share = format_share(fit.peak_bytes / fit.limit_bytes) if fit.limit_bytes else "no limit"
     where = f"tile {fit.peak_tile} of IPU {fit.peak_ipu}, step {fit.peak_step}"
+    told = f"  Probability that it fits a real IPU: {format_probability(fit.probability)}."
     if fit.fits:
-        return [f"Fits: the fullest tile needs {peak} ({share}); {where}."]
+        return [f"Fits: the fullest tile needs {peak} ({share}); {where}.", told]
     lines = [
         f"DOES NOT FIT: {format_bytes(fit.bytes_over)} too much on {_count(fit.tiles_over, 'tile')}.",
         f"  The fullest tile needs {peak} ({share}), {format_tile_bytes(fit.bytes_over_worst_tile)} over; {where}.",
+        told,
     ]
     if summary.culprits:
         lines.append("  What fills it:")

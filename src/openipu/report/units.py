@@ -50,6 +50,13 @@ def format_share(share: float) -> str:
     return f"{share * 100:.1f} %"
 
 
+def format_probability(probability: float) -> str:
+    """0.734 -> "73 %"; nothing modelled is certain, so never 0 or 100."""
+    if probability < 0.01:
+        return "below 1 %"
+    return "above 99 %" if probability > 0.99 else f"{probability * 100:.0f} %"
+
+
 def format_change(slowdown: float) -> str:
     """ "12 % slower", "5 % faster", "3 x slower"."""
     ratio = max(slowdown, 1 / slowdown) if slowdown else float("inf")

@@ -7,6 +7,7 @@ JSON, and on request the report of that plan.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,7 @@ def _describe(split: Split) -> dict[str, Any]:
     return {
         "fits": split.fits,
         "complete": split.complete,
+        "shortage": None if split.shortage is None else dataclasses.asdict(split.shortage),
         "timed_out": split.timed_out,
         "system": split.plan.system.name,
         "samples_per_second": split.samples_per_second,
@@ -110,6 +112,7 @@ def _describe(split: Split) -> dict[str, Any]:
 
 
 def _print_split(title: str, split: Split, report: Path | None) -> None:
+    from openipu.explore.auto.words import explain_misfit
     from openipu.report.units import format_bytes_of, format_rate, format_seconds
 
     console, fit = open_console(), split.plan.fit
@@ -122,8 +125,8 @@ def _print_split(title: str, split: Split, report: Path | None) -> None:
     for line in split.describe().splitlines():
         console.print(Padding(escape(line), (0, 0, 0, 2)))
     if not split.fits:
-        tried = "Every split was tried" if split.complete else "The smallest splits were tried"
-        console.print(f"  {tried}: none fits. Choose a system with more IPUs, or a smaller model.")
+        for line in explain_misfit(split):
+            console.print(Padding(escape(line), (0, 0, 0, 2)))
     console.print(f"  [dim]{split.plans_made} plans in {format_seconds(split.seconds)}[/]")
     if split.timed_out:
         console.print("  [yellow]The time was up: more of it may find a faster one.[/] --seconds gives more.")

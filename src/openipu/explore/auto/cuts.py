@@ -59,8 +59,8 @@ class CutSearch:
     def _choose(self, stage: int, first: int, last: int) -> Choice | None:
         """The cost of one stage with the proportion that suits it."""
         found: list[tuple[float, float, float]] = []
-        for proportion in self.estimator.proportions:
-            guess = self.estimator.estimate(self._list_parts(stage, first, last), self.scheme, proportion)
+        guesses = self.estimator.estimate_shares(self._list_parts(stage, first, last), self.scheme)
+        for proportion, guess in zip(self.estimator.proportions, guesses, strict=True):
             peak = guess.peak_bytes / self.limit(stage, proportion)
             if self.tight:
                 found.append((peak, guess.busy_cycles, proportion))

@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openipu.explore.auto.measure import Crossing, Rows, SegmentCosts
+from openipu.explore.auto.measure import Rows, SegmentCosts
+from openipu.explore.auto.ranges import Range, RangeReader, Span
 from openipu.explore.auto.types import Keep, Layout, Stage, StateHome
 from openipu.machine import System
+from openipu.ops.cost import CostStep, StepKind
+from openipu.ops.vertex_code import estimate_control_code_bytes
 from openipu.plan.pipeline import make_pipeline
 from openipu.plan.types import PipelineStage
+
+_LOAD = CostStep(StepKind.HOST, "load or store", 0.0, 0)
+_GATHER = CostStep(StepKind.LINK, "gather shares", 0.0, 0)
 
 Part = tuple[int, int, int]  # number of the stage, first segment, last segment
 
@@ -32,6 +38,11 @@ class Scheme:
     tail: int | None = None  # first segment of a last stage that is back on IPU 0
 
     @property
+    def shards(self) -> int:
+        """Into how many shares the state of a parameter is cut."""
+        return 1 if self.state_home is StateHome.ON_CHIP else self.replicas
+
+    @property
     def last_stage(self) -> int:
         return self.ipus - 1 if self.tail is None else self.ipus
 
@@ -42,24 +53,29 @@ class IpuEstimate:
 
     peak_bytes: float
     cycles: tuple[tuple[float, float], ...]  # forward and backward of each part
-    update_cycles: float
+    busy_cycles: float
 
-    @property
-    def busy_cycles(self) -> float:
-        return sum(forward + backward for forward, backward in self.cycles)
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Held:
+    """Parts of one IPU before it is known which stages they are; bytes and times by proportion."""
+
+    top: Rows  # at its fullest
+    stays: tuple[Rows, ...]  # what each part keeps of one micro-batch
+    cycles: tuple[tuple[tuple[float, float], ...], ...]
+    busy_cycles: tuple[float, ...]
 
 
 class Estimator:
-    """Adds segments up. One estimator serves all schemes of one micro-batch size."""
+    """Adds segments up. One estimator serves all schemes of one micro-batch size, and estimates nothing twice."""
 
     def __init__(self, costs: Mapping[float, SegmentCosts], system: System, training: bool) -> None:
         self.costs = dict(costs)
         self.system, self.training = system, training
-        self._sums = {share: _Sums(entry) for share, entry in costs.items()}
-
-    @property
-    def proportions(self) -> tuple[float, ...]:
-        return tuple(self.costs)
+        self.proportions = tuple(self.costs)
+        self._ranges = RangeReader(tuple(self.costs.values()))
+        self._known: dict[tuple[object, ...], tuple[IpuEstimate, ...]] = {}
+        self._held: dict[tuple[object, ...], _Held] = {}
 
     @property
     def segments(self) -> int:
@@ -67,56 +83,82 @@ class Estimator:
 
     def estimate(self, parts: Sequence[Part], scheme: Scheme, proportion: float) -> IpuEstimate:
         """One IPU that holds these parts."""
-        costs, sums = self.costs[proportion], self._sums[proportion]
-        members = {index for _, first, last in parts for index in range(first, last + 1)}
-        live: list[Rows] = []
-        retained: list[Rows] = []
-        always = np.zeros(costs.fixed.shape[1])
-        cycles: list[tuple[float, float]] = []
-        seen: set[str] = set()
-        for number, first, last in parts:
-            always += sums.fixed[last + 1] - sums.fixed[first] + sums.accumulators[last + 1] - sums.accumulators[first]
-            always += self._hold_state(sums.state[last + 1] - sums.state[first], scheme)
-            entering = self._list_entering(costs, range(first, last + 1), members, seen)
-            moved = sum(entry.tile_bytes for entry in entering if entry.kept)
-            forward = float(sums.forward[last + 1] - sums.forward[first])
-            forward_links = sum(entry.cycles for entry in entering if not entry.backward)
-            if not self.training:
-                live.append(costs.work[first : last + 1].max(axis=0) + moved)
-                retained.append(np.zeros_like(always))
-                cycles.append((forward + forward_links, 0.0))
-                continue
-            again = self._recomputes(number, scheme)
-            backward = float(sums.backward[last + 1] - sums.backward[first])
-            backward += sum(entry.cycles for entry in entering if entry.backward) + (forward if again else 0.0)
-            cycles.append((forward + forward_links, backward))
-            inner = self._sum_inner(costs, first, last) if again and scheme.keep is Keep.LAYER_INPUTS else 0.0
-            kept = sums.kept[last + 1] - sums.kept[first]
-            stays = np.full_like(always, moved + inner) if again else kept + moved
-            always += stays * (2 * (scheme.last_stage - number))
-            retained.append(stays)
-            if again and scheme.keep is Keep.LAYER_INPUTS:
-                part = slice(first, last + 1)
-                live.append(stays + (costs.kept[part] + costs.work[part]).max(axis=0))
-            else:
-                live.append(kept + moved + costs.work[first : last + 1].max(axis=0))
-        for kind in {costs.kind[index]: index for index in members}.values():
-            always += costs.code[kind]
-        highest = max(
-            float((always + live[turn] + sum(retained[:turn]) + sum(retained[turn + 1 :])).max())
-            for turn in range(len(parts))
+        return self.estimate_shares(tuple(parts), scheme)[self.proportions.index(proportion)]
+
+    def estimate_shares(self, parts: tuple[Part, ...], scheme: Scheme) -> tuple[IpuEstimate, ...]:
+        """One IPU that holds these parts, with each of the proportions."""
+        key = (parts, scheme.keep, scheme.state_home, scheme.replicas, scheme.last_stage)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._add_up(parts, scheme)
+        return found
+
+    def _add_up(self, parts: tuple[Part, ...], scheme: Scheme) -> tuple[IpuEstimate, ...]:
+        again = tuple(self.training and self._recomputes(number, scheme) for number, _, _ in parts)
+        spans = tuple((first, last) for _, first, last in parts)
+        key = (spans, again, scheme.keep, scheme.state_home, scheme.replicas)
+        known = self._held.get(key)
+        if known is None:
+            known = self._held[key] = self._hold(spans, again, scheme)
+        top = known.top
+        for (number, _, _), stays in zip(parts, known.stays, strict=True):
+            copies = 2 * (scheme.last_stage - number)  # of micro-batches on their way to the last stage and back
+            if copies:
+                top = top + stays * copies
+        peaks = top.max(axis=1).tolist()
+        return tuple(
+            IpuEstimate(peak, cycles, busy)
+            for peak, cycles, busy in zip(peaks, known.cycles, known.busy_cycles, strict=True)
         )
-        return IpuEstimate(highest, tuple(cycles), self._time_update(costs, members, scheme))
+
+    def _hold(self, spans: tuple[Span, ...], again: tuple[bool, ...], scheme: Scheme) -> _Held:
+        """All that does not depend on how far from the last stage the parts are."""
+        read = self._ranges.read(spans)
+        always = read.code.copy()
+        stays: list[Rows] = []  # kept from forward to backward
+        for part, recomputed in zip(read.parts, again, strict=True):
+            always += part.held
+            always += self._hold_state(part, scheme)
+            always += self._hold_transfers(part.transfers, scheme)
+            if not self.training:
+                stays.append(np.zeros_like(part.moved))
+            elif recomputed:
+                stays.append(part.moved + part.inner if scheme.keep is Keep.LAYER_INPUTS else part.moved)
+            else:
+                stays.append(part.kept + part.moved)
+        top = np.zeros_like(always)
+        for turn, (part, recomputed) in enumerate(zip(read.parts, again, strict=True)):
+            if not self.training:
+                live = part.work + part.moved
+            elif recomputed and scheme.keep is Keep.LAYER_INPUTS:
+                live = stays[turn] + part.layer
+            else:
+                live = part.kept + part.moved + part.work
+            for earlier in stays[:turn]:  # backward of a later part is done before that of an earlier one begins
+                live = live + earlier
+            if self.training:  # by the time of the update, activations are gone
+                live = np.maximum(live, self._work_in_update(part, scheme))
+            top = np.maximum(top, live)
+        times = [
+            tuple(
+                _time_part(part, index, recomputed, self.training)
+                for part, recomputed in zip(read.parts, again, strict=True)
+            )
+            for index in range(len(self.proportions))
+        ]
+        busy = tuple(sum(forward + backward for forward, backward in cycles) for cycles in times)
+        return _Held(always + top, tuple(stays), tuple(times), busy)
 
     def estimate_call(self, layout: Layout, scheme: Scheme) -> float:
         """Samples a second of all replicas."""
         count = len(layout.stages)
         forward, backward = [0.0] * count, [0.0] * count
-        update = 0.0
+        update, exchanged = 0.0, 0.0
         for ipu in range(layout.ipus):
             parts = list_parts(layout, ipu)
             found = self.estimate(parts, scheme, layout.proportions[ipu])
-            update = max(update, found.update_cycles)
+            own, shared = self._time_update(self.costs[layout.proportions[ipu]], parts, scheme)
+            update, exchanged = max(update, own), exchanged + shared
             for (number, _, _), (out, back) in zip(parts, found.cycles, strict=True):
                 forward[number], backward[number] = out, back
         if count == 1:
@@ -127,7 +169,8 @@ class Estimator:
             ).total_cycles
         costs = self.costs[layout.proportions[0]]
         samples = costs.micro_batch * scheme.rounds * scheme.replicas
-        return samples / (total + update) * self.system.target.clock_hz if total + update else 0.0
+        total += update + exchanged
+        return samples / total * self.system.target.clock_hz if total else 0.0
 
     def estimate_peak(self, layout: Layout, scheme: Scheme) -> float:
         """Bytes of the fullest tile."""
@@ -140,45 +183,51 @@ class Estimator:
         """The last stage's backward follows at once: it keeps all, unless it is the only one."""
         return scheme.keep is not Keep.ALL and (number != scheme.last_stage or scheme.last_stage == 0)
 
-    def _hold_state(self, state: Rows, scheme: Scheme) -> Rows:
+    def _hold_state(self, part: Range, scheme: Scheme) -> Rows:
         if scheme.state_home is StateHome.ON_CHIP:
-            return state
+            return part.state
         if scheme.state_home is StateHome.SHARED:
-            return state / scheme.replicas
-        return np.zeros_like(state)
+            return part.whole_state + (part.state - part.whole_state) / scheme.replicas
+        return np.zeros_like(part.state)
 
-    def _list_entering(self, costs: SegmentCosts, part: range, members: set[int], seen: set[str]) -> list[Crossing]:
-        """What a part needs from other IPUs, each tensor once an IPU."""
-        found: list[Crossing] = []
-        for index in part:
-            for entry in costs.crossings[index]:
-                if entry.source not in members and entry.name not in seen:
-                    seen.add(entry.name)
-                    found.append(entry)
-        return found
+    def _hold_transfers(self, transfers: Rows, scheme: Scheme) -> Rows:
+        """Code that moves state from and to off-chip memory, and gathers weights: a program for each tensor."""
+        loaded, gathered = transfers[:, :1], transfers[:, 1:]
+        code = np.zeros_like(loaded)
+        if scheme.state_home is StateHome.OFF_CHIP:
+            code += 2 * estimate_control_code_bytes(_LOAD) * loaded
+        if scheme.shards > 1:
+            code += estimate_control_code_bytes(_GATHER) * gathered
+        return code
 
-    def _sum_inner(self, costs: SegmentCosts, first: int, last: int) -> float:
-        """Bytes on a tile of what passes between the segments of a part, and is read again in backward."""
-        names: dict[str, float] = {}
-        for index in range(first, last + 1):
-            for entry in costs.crossings[index]:
-                if entry.kept and first <= entry.source:
-                    names[entry.name] = entry.tile_bytes
-        return sum(names.values())
+    def _work_in_update(self, part: Range, scheme: Scheme) -> Rows:
+        """The update of one parameter after the other. A replica's share of it is laid out anew: twice the bytes."""
+        work = part.update * (2 / scheme.shards if scheme.shards > 1 else 1)
+        if scheme.state_home is StateHome.OFF_CHIP:
+            work = work + part.largest_state / scheme.shards
+        return work
 
-    def _time_update(self, costs: SegmentCosts, members: set[int], scheme: Scheme) -> float:
+    def _time_update(self, costs: SegmentCosts, parts: Sequence[Part], scheme: Scheme) -> tuple[float, float]:
+        """Cycles of an IPU's own, and of exchanges between replicas, which IPUs do in turn."""
         if not self.training:
-            return 0.0
-        system, held = self.system, sorted(members)
+            return 0.0, 0.0
+        system, held = self.system, [index for _, first, last in sorted(parts) for index in range(first, last + 1)]
         clock = system.target.clock_hz
-        cycles = float(costs.update_cycles[held].sum())
+        cycles, shared = float(costs.update_cycles[held].sum()), 0.0
         if scheme.replicas > 1 and system.ipu_link_bytes_per_second > 0:
             share = 2 * (scheme.replicas - 1) / scheme.replicas
-            cycles += share * float(costs.gradient_bytes[held].sum()) / system.ipu_link_bytes_per_second * clock
+            shared = share * float(costs.gradient_bytes[held].sum()) / system.ipu_link_bytes_per_second * clock
         if scheme.state_home is StateHome.OFF_CHIP and system.streaming_bytes_per_second > 0:
             moved = 2 * float(costs.state_bytes[held].sum()) / scheme.replicas
             cycles += moved / system.streaming_bytes_per_second * clock
-        return cycles
+        return cycles, shared
+
+
+def _time_part(part: Range, index: int, recomputed: bool, training: bool) -> tuple[float, float]:
+    """Cycles of forward and backward, with one of the proportions."""
+    forward = part.forward[index]
+    back = part.backward[index] + (part.backward_links[index] + (forward if recomputed else 0.0))
+    return forward + part.forward_links[index], back if training else 0.0
 
 
 def list_parts(layout: Layout, ipu: int) -> tuple[Part, ...]:
@@ -199,21 +248,3 @@ def _list_stages(
         for number in range(last - 1, -1, -1)
     ]
     return (*listed, *returning)
-
-
-class _Sums:
-    """Sums from the first segment on, so that any range is one subtraction."""
-
-    def __init__(self, costs: SegmentCosts) -> None:
-        self.fixed = _accumulate(costs.fixed)
-        self.state = _accumulate(costs.state)
-        self.accumulators = _accumulate(costs.accumulators)
-        self.kept = _accumulate(costs.kept)
-        self.forward = _accumulate(costs.forward_cycles)
-        self.backward = _accumulate(costs.backward_cycles)
-
-
-def _accumulate(values: Rows) -> Rows:
-    result = np.zeros((len(values) + 1, *values.shape[1:]))
-    np.cumsum(values, axis=0, out=result[1:])
-    return result

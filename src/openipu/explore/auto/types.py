@@ -72,6 +72,25 @@ class Layout:
         return 1 + max(stage.ipu for stage in self.stages)
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why no layout can fit: what every one of them has to hold. Counted for one replica."""
+
+    least_tile_bytes: int  # the fullest tile of any layout holds at least so many
+    limit_tile_bytes: int
+    variable_bytes: int  # weights, accumulators and optimizer state, where they are smallest
+    ipus: int  # that hold them
+    ipu_bytes: int  # what programs may use of one IPU
+    module: str | None  # a segment that is too large for an IPU of its own
+    module_bytes: int
+    any_micro_batch: bool  # variables alone are too large: no micro-batch helps
+
+    @property
+    def fewest_ipus(self) -> int:
+        """IPUs below which the variables cannot fit."""
+        return -(-self.variable_bytes // self.ipu_bytes)
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """The split that was found. `plan` is the full plan of it: `plan.fit.fits` says whether it fits."""
@@ -83,9 +102,10 @@ class Split:
     plan: Plan
     plans_made: int  # full plans, the measuring ones included
     most_stages: int  # how finely modules were opened to make the segments
-    complete: bool  # every layout was tried: where `plan` does not fit, none does
+    complete: bool  # every layout was tried or ruled out: where `plan` does not fit, none does
     seconds: float
     timed_out: bool = False  # a limit of time ended the search: more time might find a faster one
+    shortage: Shortage | None = None  # the proof, where no layout can fit; None: tried, or not proven
 
     @property
     def fits(self) -> bool:

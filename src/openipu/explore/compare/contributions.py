@@ -1,8 +1,9 @@
 """What each step contributes to one call, so that the contributions add up to the call.
 
 In: a `Profile`. Out: exact cycles by group. A step counts as often as it runs; of IPUs that work side by side only the
-busiest counts, tick by tick. What the plan takes off or adds beyond single steps, such as loads behind computation, is
-a group of its own, so that nothing is lost.
+busiest counts, tick by tick; exchanges between replicas take turns, and all of them count. A copy between IPUs keeps
+the stage that sends it busy as well. What the plan takes off or adds beyond single steps, such as loads behind
+computation, is a group of its own, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections import defaultdict
 from enum import StrEnum
 from fractions import Fraction
 
+from openipu.ops import StepKind
 from openipu.report import PipelineRecord, Profile
 from openipu.report.profile import UPDATE_PHASE
 
 REST = "overlap and rounding"
 _PROGRAM = "host streams and reductions"
+_SENT = "sending to another IPU"
+_LEAST_SENT = 1e-9  # of a stage's cycles: below, it is what their sum was rounded by
 
 
 class Grouping(StrEnum):
@@ -34,6 +38,9 @@ def sum_call(profile: Profile, grouping: Grouping) -> dict[str, Fraction]:
     for index, weight in enumerate(weights):
         if weight:
             groups[_name_group(profile, index, grouping)] += weight * Fraction(float(profile.steps.cycles[index]))
+    sent = _sum_sent(profile)
+    if sent:
+        groups[StepKind.LINK.value if grouping is Grouping.KIND else _SENT] += sent
     rest = Fraction(profile.timing.call_cycles) - sum(groups.values(), Fraction())
     if rest:
         groups[REST] += rest
@@ -70,14 +77,39 @@ def _weigh_steps(profile: Profile) -> list[Fraction]:
         if steps.per_call[index]:
             found.append(Fraction(1))
         elif steps.phase[index] == UPDATE_PHASE:
-            found.append(iterations if int(steps.ipu[index]) == updating else Fraction(0))
+            counts = steps.kind[index] == StepKind.LINK or int(steps.ipu[index]) == updating
+            found.append(iterations if counts else Fraction(0))
         elif ticks is None or profile.pipeline is None:
             found.append(Fraction(profile.executions(steps.phase[index])))
         else:
-            stage = int(steps.stage[index])
-            position = stage if steps.phase[index] == "forward" else 2 * profile.pipeline.last_stage - stage
+            position = _find_position(profile, profile.pipeline, index)
             found.append(Fraction(ticks.get(position, 0)) * (iterations if training else 1))
     return found
+
+
+def _find_position(profile: Profile, pipeline: PipelineRecord, index: int) -> int:
+    """Where in the pipeline a step's stage stands."""
+    stage = int(profile.steps.stage[index])
+    return stage if profile.steps.phase[index] == "forward" else 2 * pipeline.last_stage - stage
+
+
+def _sum_sent(profile: Profile) -> Fraction:
+    """Cycles of one call in which stages that others wait for send: what their own steps leave of them."""
+    pipeline, steps = profile.pipeline, profile.steps
+    if pipeline is None:
+        return Fraction()
+    own: dict[int, Fraction] = defaultdict(Fraction)
+    for index in range(len(steps)):
+        if not steps.per_call[index] and steps.phase[index] != UPDATE_PHASE:
+            own[_find_position(profile, pipeline, index)] += Fraction(float(steps.cycles[index]))
+    ticks = count_busy_ticks(pipeline)
+    found = Fraction()
+    for stage in pipeline.stages:
+        sent = Fraction(stage.cycles) - own[stage.index]
+        if sent > stage.cycles * _LEAST_SENT:
+            found += ticks.get(stage.index, 0) * sent
+    iterations = int(profile.options.get("device_iterations", 1))
+    return found * (iterations if profile.options.get("training", False) else 1)
 
 
 def count_busy_ticks(pipeline: PipelineRecord) -> dict[int, int]:
@@ -107,7 +139,8 @@ def _find_busiest_update(profile: Profile) -> int:
     by_ipu: dict[int, float] = defaultdict(float)
     steps = profile.steps
     for index in range(len(steps)):
-        if steps.phase[index] == UPDATE_PHASE and not steps.per_call[index]:
+        counts = steps.phase[index] == UPDATE_PHASE and not steps.per_call[index]
+        if counts and steps.kind[index] != StepKind.LINK:
             by_ipu[int(steps.ipu[index])] += float(steps.cycles[index])
     return max(by_ipu, key=lambda ipu: by_ipu[ipu], default=0)
 

@@ -28,7 +28,7 @@ from openipu.graph import (
 )
 from openipu.machine import System
 from openipu.ops import Trait, has_trait
-from openipu.plan import Plan, plan_program
+from openipu.plan import KnownProgram, Plan, plan_program
 from openipu.plan.lowering.recompute import CHECKPOINT
 from openipu.plan.price import SERIALIZATION
 
@@ -63,6 +63,7 @@ class Subject:
     plan: Plan
     recapture: Recapture | None = None  # None: micro-batch and number format are what they are
     captured: dict[Variant, Program] = field(default_factory=dict)
+    known: dict[int, KnownProgram] = field(default_factory=dict)  # by id: programs above stay
     plans_made: int = 0
 
     def find_program(self, variant: Variant) -> Program:
@@ -72,6 +73,10 @@ class Subject:
         if variant not in self.captured:
             self.captured[variant] = self.recapture(variant)
         return self.captured[variant]
+
+    def find_known(self, program: Program) -> KnownProgram:
+        """What the plans of one variant have in common."""
+        return self.known.setdefault(id(program), KnownProgram())
 
 
 def plan_again(subject: Subject, settings: Sequence[Setting]) -> tuple[Plan, tuple[Setting, ...]]:
@@ -94,7 +99,7 @@ def plan_again(subject: Subject, settings: Sequence[Setting]) -> tuple[Plan, tup
         for setting in settings:
             stack.enter_context(_mark_nodes(program, setting, subject.plan))
         if not ipus:
-            plan = plan_program(program, subject.system, options)
+            plan = plan_program(program, subject.system, options, known=subject.find_known(program))
             subject.plans_made += 1
         else:
             split = _split(program, subject.system, options, ipus)

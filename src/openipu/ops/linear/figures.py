@@ -59,6 +59,11 @@ class Figures:
         return 2 if self.half_partials else 4
 
     @property
+    def result_bytes(self) -> int:
+        """Products of float8 come out in half."""
+        return 2 if self.half or self.float8 else 4
+
+    @property
     def in_channel_block(self) -> int:
         """Input channels of one coefficient block."""
         if self.float8:

@@ -1,7 +1,7 @@
 """Temporary bytes of a plan on the fullest tile: what `availableMemoryProportion` bounds, and what is really scratch.
 
 In: sizes on the tile. Out: bytes that live only while the op runs. The bound is the vendor's own: it counts operands in
-full, also the part that lies on the tile already. Scratch counts only what arrives, because the rest is a variable.
+full. Scratch leaves out what is worked on where it lies, because that is a variable.
 """
 
 from __future__ import annotations
@@ -34,23 +34,25 @@ def temporary_bytes(
 
 def scratch_bytes(
     *,
-    arriving_bytes: float,
-    operand_bytes: float,
+    input_bytes: float,
+    weight_bytes: float,
     partial_bytes: float,
     reduction_buffer_bytes: float,
     bound_bytes: float,
-    is_serial: bool,
+    inputs_lie_ready: bool,
+    weights_lie_ready: bool,
     partials_are_result: bool,
 ) -> float:
-    """What a plan takes beyond its operands and its result.
+    """What a plan takes beyond its operands and its result; operands are those that the tile works on in one pass.
 
-    A serial plan works on slices, which are copies whatever lies where. Partials that nobody sums are the result.
+    A vertex reads an operand from one stretch of memory. So an operand of which any part arrives, or is cut from a
+    larger one, is held once more in full, also the part that lay on the tile. Partials that nobody sums are the result.
     """
-    if is_serial:
-        return bound_bytes
     held_partials = 0.0 if partials_are_result else partial_bytes
-    working = arriving_bytes + held_partials
-    full_working = operand_bytes + partial_bytes
-    full_reducing = partial_bytes + reduction_buffer_bytes
-    rest = bound_bytes - max(full_working, full_reducing)  # accumulators and rearranged operands
-    return max(working, held_partials + reduction_buffer_bytes) + rest
+    working = held_partials
+    working += 0.0 if inputs_lie_ready else input_bytes
+    working += 0.0 if weights_lie_ready else weight_bytes
+    reducing = held_partials + reduction_buffer_bytes
+    counted = max(input_bytes + weight_bytes + partial_bytes, partial_bytes + reduction_buffer_bytes)
+    rest = bound_bytes - counted  # accumulators and rearranged operands
+    return max(working, reducing) + rest

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from openipu.ops.cost import CostStep, StepKind
+from openipu.ops.cost import CostStep, LaidOut, StepKind
 from openipu.ops.linear.candidates import Candidates, cut_pieces, evaluate
 from openipu.ops.linear.figures import Figures
 from openipu.ops.linear.memory import scratch_bytes
 from openipu.ops.linear.reduction import Stage
 from openipu.ops.linear.search import Candidate, Choice
 from openipu.ops.linear.splits import DIMENSIONS
-from openipu.ops.linear.variants import Expansion, Method
+from openipu.ops.linear.variants import TRANSFORM_BASE_CYCLES, Expansion, Method, rate_transform
 
 # Poplibs spreads what several tiles share in pieces no smaller than these.
 _SMALLEST_INPUT_PIECE_BYTES = 128
@@ -46,6 +46,7 @@ def build_steps(priced: Candidates, figures: Figures) -> tuple[CostStep, ...]:
         *(() if after else transform),
         *_list_slice_steps(priced, figures),
         _describe_operand_exchange(priced),
+        *_list_ordering_steps(priced, figures),
         _describe_multiply(priced, figures),
         *_list_reduction_steps(priced, figures),
         *_list_update_steps(priced, figures),
@@ -121,6 +122,29 @@ def _describe_operand_exchange(priced: Candidates) -> CostStep:
         messages_per_tile=max(1, int(input_pieces + weight_pieces)),
         repeats=priced.variant.serial,
     )
+
+
+def _list_ordering_steps(priced: Candidates, figures: Figures) -> list[CostStep]:
+    """Activations as coefficients, summed over a number of rows that fills no whole vectors, such as 197 tokens.
+
+    Coefficients lie with the summed dimension innermost. Poplibs turns whole vectors before the exchange; without them
+    every tile puts its part in order after it, element by element. Poplibs' planner does not know of that copy.
+    """
+    problem = priced.variant.original
+    whole = problem.in_channels % max(1, figures.vector_bytes // figures.element_bytes) == 0
+    if not problem.groups_are_batches or problem.groups == 1 or whole or priced.variant.swapped:
+        return []
+    held = float(priced.pieces.weight_elements[0]) * figures.element_bytes
+    return [
+        CostStep(
+            kind=StepKind.COMPUTE,
+            name="order coefficients",
+            cycles=TRANSFORM_BASE_CYCLES + rate_transform(figures.element_bytes) * held,
+            tiles=_count_tiles(priced),
+            vertex="poplin::Transpose2D",
+            repeats=priced.variant.serial,
+        )
+    ]
 
 
 def _describe_multiply(priced: Candidates, figures: Figures) -> CostStep:
@@ -226,10 +250,11 @@ def summarize_plan(priced: Candidates, choice: Choice, figures: Figures) -> dict
     }
 
 
-def measure_laid_out(priced: Candidates, figures: Figures) -> tuple[tuple[int, float], ...]:
+def measure_laid_out(priced: Candidates, figures: Figures) -> tuple[LaidOut, ...]:
     """Bytes of the left and the right operand that the plan takes to lie on the busiest tile from the start.
 
-    A rearrangement gathers what it rearranges anyway.
+    A rearrangement gathers what it rearranges anyway. An operand of which a part arrives is in the plan's scratch in
+    full; so only one that was to be worked on where it lies needs room of its own when it has to come.
     """
     variant, pieces = priced.variant, priced.pieces
     splits = pieces.splits[:, 0]
@@ -237,21 +262,38 @@ def measure_laid_out(priced: Candidates, figures: Figures) -> tuple[tuple[int, f
     right = float(pieces.weight_elements[0]) / int(splits[1] * splits[2] * splits[3]) * variant.serial
     gathered = variant.transform_bytes > 0 and variant.expansion is not Expansion.RESULT
     sizes = (0.0 if gathered else left, 0.0 if variant.swapped else right)
-    return tuple((number, size * figures.element_bytes) for number, size in enumerate(sizes) if size)
+    ready = find_ready(priced)
+    return tuple(
+        LaidOut(number, size * figures.element_bytes, size * figures.element_bytes if lies else 0.0)
+        for number, (size, lies) in enumerate(zip(sizes, ready, strict=True))
+        if size
+    )
+
+
+def find_ready(priced: Candidates) -> tuple[bool, bool]:
+    """Whether the tile works on its inputs, and on its weights, where they lie: nothing arrives or is cut off."""
+    variant = priced.variant
+    splits = [int(count) for count in priced.pieces.splits[:, 0]]
+    view = variant.view
+    has_halo = (splits[2] > 1 and view.kernel_height > 1) or (splits[3] > 1 and view.kernel_width > 1)
+    inputs = splits[6] == 1 and variant.serial_in == 1 and not has_halo
+    weights = splits[1] * splits[2] * splits[3] == 1 and variant.serial == 1
+    return inputs, weights
 
 
 def _measure_scratch(priced: Candidates, figures: Figures) -> float:
     pieces = priced.pieces
-    operands = int(pieces.input_elements[0]) + int(pieces.weight_elements[0])
     sums = int(pieces.splits[4][0]) * int(pieces.splits[5][0])
+    inputs_lie_ready, weights_lie_ready = find_ready(priced)
     return scratch_bytes(
-        arriving_bytes=float(priced.input_bytes[0] + priced.weight_bytes[0]),
-        operand_bytes=float(operands * figures.element_bytes),
+        input_bytes=float(pieces.input_elements[0] * figures.element_bytes),
+        weight_bytes=float(pieces.weight_elements[0] * figures.element_bytes),
         partial_bytes=float(pieces.partial_elements[0] * figures.partial_bytes),
         reduction_buffer_bytes=float(priced.reduction.buffer_bytes[0]),
         bound_bytes=float(priced.temporary_bytes[0]),
-        is_serial=priced.variant.serial > 1,
-        partials_are_result=sums == 1 and figures.partial_bytes == figures.element_bytes,
+        inputs_lie_ready=inputs_lie_ready,
+        weights_lie_ready=weights_lie_ready,
+        partials_are_result=sums == 1 and priced.variant.serial == 1 and figures.partial_bytes == figures.result_bytes,
     )
 
 

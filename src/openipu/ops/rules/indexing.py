@@ -55,9 +55,8 @@ def cost_index_select(site: OpSite, context: CostContext) -> OpCost:
 
 
 def cost_gather(site: OpSite, context: CostContext) -> OpCost:
-    """`gather(self, dim, index)` and `take`: single elements."""
-    table, index = site.operands[0], site.operands[-1]
-    return cost_gather_of(Lookup(table.elements, 1, index.elements, table.dtype), context)
+    """`gather(self, dim, index)` and `take`: single elements, or rows where the index is expanded over them."""
+    return cost_gather_of(_find_rows(site.operands[0], site.operands[-1]), context)
 
 
 def cost_index(site: OpSite, context: CostContext) -> OpCost:
@@ -81,10 +80,10 @@ def cost_index_put(site: OpSite, context: CostContext) -> OpCost:
 
 
 def cost_scatter(site: OpSite, context: CostContext) -> OpCost:
-    """`scatter(self, dim, index, src)` and its kin: single elements."""
+    """`scatter(self, dim, index, src)` and its kin: single elements, or rows where the index is expanded over them."""
     table = read_operand(site, 0, "self")
     index = read_operand(site, 2 if len(site.args) > 2 else 1, "index")
-    return cost_scatter_of(Lookup(table.elements, 1, index.elements, table.dtype), context, from_zero=False)
+    return cost_scatter_of(_find_rows(table, index), context, from_zero=False)
 
 
 def cost_index_add(site: OpSite, context: CostContext) -> OpCost:
@@ -93,6 +92,16 @@ def cost_index_add(site: OpSite, context: CostContext) -> OpCost:
     dim = int(read_argument(site, 1, "dim", 0)) % max(1, len(table.shape))
     entries, row = count_rows(table.shape, (dim,) if table.shape else ())
     return cost_scatter_of(Lookup(entries, row, index.elements, table.dtype), context, from_zero=False)
+
+
+def _find_rows(table: Operand, index: Operand) -> Lookup:
+    """PopTorch tells its gather and scatter that an index is expanded, and whole rows are moved: PopART's
+    `enable_index_broadcast`. So messages between nodes of a graph are rows of features."""
+    row = math.prod(index.shape[dim] for dim in index.repeated)
+    if len(table.shape) != len(index.shape):  # `take` counts the elements of the table, whatever its shape
+        return Lookup(table.elements, 1, index.elements, table.dtype)
+    entries = math.prod(size for dim, size in enumerate(table.shape) if dim not in index.repeated)
+    return Lookup(entries, row, index.elements // max(1, row), table.dtype)
 
 
 def cost_grid_sample(site: OpSite, context: CostContext) -> OpCost:

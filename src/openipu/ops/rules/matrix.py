@@ -188,7 +188,7 @@ def _cost_pair(left: Operand, right: Operand, site: OpSite, context: CostContext
 def _number_operands(cost: OpCost, left: int, right: int) -> OpCost:
     """Say which operands of the call the left and the right one of the product are."""
     numbers = (left, right)
-    return replace(cost, laid_out=tuple((numbers[number], size) for number, size in cost.laid_out))
+    return replace(cost, laid_out=tuple(entry._replace(operand=numbers[entry.operand]) for entry in cost.laid_out))
 
 
 def _add_bias(cost: OpCost, bias: Any, result: Operand, context: CostContext) -> OpCost:

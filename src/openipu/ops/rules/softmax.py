@@ -7,8 +7,9 @@ subtract, exponential, sum, inverse, multiply; backward: multiply, sum, subtract
 from __future__ import annotations
 
 import dataclasses
+import math
 
-from openipu.ops.cost import CostContext, Family, OpCost, Operand, OpSite
+from openipu.ops.cost import CostContext, CostStep, Family, OpCost, Operand, OpSite, StepKind
 from openipu.ops.kernels import (
     BROADCAST_ADD,
     BROADCAST_MULTIPLY,
@@ -19,9 +20,11 @@ from openipu.ops.kernels import (
     LOG,
     MULTIPLY,
 )
+from openipu.ops.linear.variants import TRANSFORM_BASE_CYCLES, rate_transform
 from openipu.ops.rule import read_argument, read_dims, read_operand
 from openipu.ops.rules.elementwise import cost_cast
 from openipu.ops.rules.reduction import Reduction, broadcast_results, reduce_elements
+from openipu.ops.spread import spread_operand
 from openipu.ops.steps import Steps, count_held_bytes, pass_over, wrap
 
 _BASIS = "popnn stable softmax: max-reduce, subtract, exp, sum-reduce to float, inverse (cast to half), multiply"
@@ -30,7 +33,13 @@ _BACKWARD_BASIS = "popnn softmax gradient: multiply, sum-reduce, broadcast subtr
 
 def cost_softmax(site: OpSite, context: CostContext) -> OpCost:
     """exp(x - max) / sum of the same."""
-    return _cost_forward(site, context, logarithm=False)
+    return _cost_forward(site, context)
+
+
+def cost_fused_softmax(site: OpSite, context: CostContext) -> OpCost:
+    """The same along the last dimension, in the order that the products around it work in."""
+    last = len(site.outputs[0].shape) - 1
+    return _cost_forward(OpSite(site.op, (site.operands[0], last), {}, site.outputs), context, turns=False)
 
 
 def cost_log_softmax(site: OpSite, context: CostContext) -> OpCost:
@@ -78,6 +87,21 @@ def cost_log_softmax_backward(site: OpSite, context: CostContext) -> OpCost:
     return _overwrite(wrap(Family.SOFTMAX, steps, basis=_BACKWARD_BASIS, scratch_bytes_per_tile=scratch))
 
 
+def _turn_view(operand: Operand, context: CostContext) -> Steps:
+    """Elements into the order of a view whose last dimension comes first, or back.
+
+    popnn's softmax takes its maximum and its sum along the first dimension of that view, and spreads both over it. What
+    a product leaves has the last dimension innermost, so each element moves by itself: Poplibs' rate of the smallest
+    pieces. Where there is a matrix for every tile, each makes whole ones, in any order: nothing is turned.
+    """
+    if math.prod(operand.shape[:-2]) >= context.target.tiles:
+        return ()
+    held = count_held_bytes(operand.elements, operand.dtype, context)
+    tiles = spread_operand(operand, context).tiles
+    cycles = TRANSFORM_BASE_CYCLES + rate_transform(operand.element_bytes) * held
+    return (CostStep(StepKind.COMPUTE, "turn rows", cycles, tiles, vertex="poplin::Transpose2D"),) if tiles else ()
+
+
 def _read_backward(site: OpSite) -> tuple[Operand, tuple[int, ...]]:
     gradient = read_operand(site, 0, "grad_output")
     return gradient, read_dims(read_argument(site, 2, "dim"), len(gradient.shape))
@@ -96,7 +120,7 @@ def _sum_exponentials(operand: Operand, dims: tuple[int, ...], context: CostCont
     return steps, max(largest.scratch_bytes_per_tile, summed.scratch_bytes_per_tile)
 
 
-def _cost_forward(site: OpSite, context: CostContext, *, logarithm: bool) -> OpCost:
+def _cost_forward(site: OpSite, context: CostContext, *, logarithm: bool = False, turns: bool = True) -> OpCost:
     result = site.outputs[0]
     dims = read_dims(read_argument(site, 1, "dim"), len(result.shape))
     steps: Steps = ()
@@ -104,7 +128,8 @@ def _cost_forward(site: OpSite, context: CostContext, *, logarithm: bool) -> OpC
         cast = OpSite(site.op, (site.operands[0],), {}, (result,))
         steps += cost_cast(cast, context).steps
     summing, scratch = _sum_exponentials(result, dims, context)
-    steps += summing
+    turned = _turn_view(result, context) if turns and not logarithm else ()
+    steps += turned + summing
     problem = Reduction(result.shape, dims, result.dtype)
     reduced = reduce_elements(problem, context, spreads_results=False)
     steps += pass_over(LOG if logarithm else INVERSE, problem.results, result.dtype, context, name="of sums")
@@ -112,7 +137,7 @@ def _cost_forward(site: OpSite, context: CostContext, *, logarithm: bool) -> OpC
         steps += pass_over(COPY, problem.results, result.dtype, context, name="cast sums")
     steps += broadcast_results(problem, reduced, context, name="broadcast sums")
     last = BROADCAST_ADD if logarithm else BROADCAST_MULTIPLY
-    steps += pass_over(last, result.elements, result.dtype, context, inputs=2)
+    steps += pass_over(last, result.elements, result.dtype, context, inputs=2) + turned
     return _overwrite(wrap(Family.SOFTMAX, steps, basis=_BASIS, scratch_bytes_per_tile=scratch))
 
 

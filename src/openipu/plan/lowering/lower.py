@@ -9,34 +9,31 @@ chips, `recompute.py` says what backward makes again.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Hashable
-from typing import Any
 
 from torch import fx
 
 from openipu.errors import PlanError
 from openipu.graph import (
-    CollectiveCall,
     Graph,
     GraphInput,
+    GraphOutput,
     InputKind,
     OutputKind,
     Phase,
     Program,
     RunOptions,
     Strategy,
+    TensorRole,
     note_of,
 )
 from openipu.machine import System
-from openipu.ops import Trait, has_trait
-from openipu.ops.cost import Operand, OpSite
-from openipu.plan.lowering.bodies import list_bodies
+from openipu.ops.cost import Operand
 from openipu.plan.lowering.bring import TaskList
-from openipu.plan.lowering.order import order_update
+from openipu.plan.lowering.known import KnownNode, KnownProgram
+from openipu.plan.lowering.order import OVERWRITES, Outstanding, order_update
 from openipu.plan.lowering.recompute import RecomputePolicy
-from openipu.plan.lowering.sites import describe_argument, list_output_nodes, list_results, list_tensor_arguments
-from openipu.plan.lowering.transfers import COLLECTIVE, GROUP
+from openipu.plan.lowering.sites import list_output_nodes, list_readers
 from openipu.plan.types import VariableKind
 from openipu.plan.work import Place, Storage, Value, Workload
 
@@ -48,25 +45,19 @@ _INPUT_KINDS = {
     InputKind.STATE: VariableKind.STATE,
     InputKind.HYPER: VariableKind.STREAM,
 }
-_OVERWRITES = {
-    OutputKind.PARAMETER: InputKind.PARAMETER,
-    OutputKind.STATE: InputKind.STATE,
-    OutputKind.BUFFER: InputKind.BUFFER,
-    OutputKind.INPUT: InputKind.INPUT,
-}
 _MICRO, _UPDATE = 0, 1
 
 
-def lower_program(program: Program, options: RunOptions, system: System) -> Workload:
+def lower_program(program: Program, options: RunOptions, system: System, known: KnownProgram) -> Workload:
     """Lay a program out as tasks."""
-    lowering = _Lowering(program, options, system)
+    lowering = _Lowering(program, options, system, known)
     lowering.run()
     return lowering.finish()
 
 
 class _Lowering:
-    def __init__(self, program: Program, options: RunOptions, system: System) -> None:
-        self.program = program
+    def __init__(self, program: Program, options: RunOptions, system: System, known: KnownProgram) -> None:
+        self.program, self.known = program, known
         self.options = options
         self.policy = RecomputePolicy(program, options)
         self.list = TaskList(options, system, _count_ipus(program))
@@ -77,6 +68,7 @@ class _Lowering:
         self.gradients: dict[str, Value] = {}
         self.results: list[tuple[int, Value]] = []
         self.remade: set[fx.Node] = set()
+        self.parks = not options.location_of(TensorRole.ACTIVATION).on_chip
         self.gradient_nodes: dict[str, fx.Node] = {
             entry.name: node
             for node, entry in zip(list_output_nodes(program.micro), program.micro.outputs, strict=True)
@@ -97,17 +89,27 @@ class _Lowering:
         produced, pending = order_update(micro, update, self.gradient_nodes)
         accumulates = self.options.gradient_accumulation > 1
         early = not accumulates and self.options.replicas == 1 and self.options.instances == 1
+        # Where the update begins before backward ends, backward may still read weights: they are replaced at its end.
+        at_once = (OutputKind.STATE,) if early else (OutputKind.STATE, OutputKind.PARAMETER)
+        self.outstanding = Outstanding(update, at_once)
         pending.reverse()  # the next one is last
+        carries, late = bool(micro.outputs_of(OutputKind.CARRIED)), []
         for position, node in enumerate(micro.module.graph.nodes):
-            self._lower_micro_node(node)
+            if carries and note_of(node).phase is Phase.UPDATE:
+                late.append(node)
+            else:
+                self._lower_micro_node(node)
             for name in produced.get(position, ()):
                 self._take_gradient(name, accumulates)
             while early and pending and pending[-1][0] <= position:
-                self._lower_update_node(pending.pop()[1])
+                self._lower_update_node(_UPDATE, pending.pop()[1])
+        for node in late:
+            self._lower_update_node(_MICRO, node)
         self._bind_outputs(_MICRO, micro)
         for _, node in reversed(pending):
-            self._lower_update_node(node)
-        self._bind_outputs(_UPDATE, update)
+            self._lower_update_node(_UPDATE, node)
+        for node, entry in self.outstanding.take_rest():
+            self._bind_output(_UPDATE, node, entry)
 
     def finish(self) -> Workload:
         batched = [storage for storage in self.inputs if storage.operand.shape]
@@ -134,68 +136,65 @@ class _Lowering:
         note = note_of(node)
         self._lower_node(_MICRO, node, Place(note.ipu, self.policy.find_stage(node), note.phase))
 
-    def _lower_update_node(self, node: fx.Node) -> None:
-        if node.target is operator.getitem or has_trait(str(node.target), Trait.VIEW):
+    def _lower_update_node(self, which: int, node: fx.Node) -> None:
+        known = self.known.describe(node)
+        if known.is_item or known.is_view:
             place = Place(0, 0, Phase.UPDATE)  # names only: nothing runs
         else:
-            place = self.list.find_update_place([self._find_value(_UPDATE, part) for part in node.all_input_nodes])
-        self._lower_node(_UPDATE, node, place)
+            place = self.list.find_update_place([self._find_value(which, part) for part in node.all_input_nodes])
+        self._lower_node(which, node, place)
+        if which == _UPDATE:
+            for output, entry in self.outstanding.take_ready(node):
+                self._bind_output(_UPDATE, output, entry)
 
     def _lower_node(self, which: int, node: fx.Node, place: Place) -> None:
         if node.op in ("placeholder", "output"):
             return
         if node.op != "call_function":
             raise PlanError(f"The node {node.name} ({node.op}) is not an ATen call; capture must resolve it first.")
-        if node.target is operator.getitem:
+        known = self.known.describe(node)
+        if known.is_item:
             source, item = node.args
             assert isinstance(source, fx.Node)
             assert isinstance(item, int)
             self._make_available(which, source, place)
             self.values[which, node.name, 0] = self.values[which, source.name, item]
-        elif has_trait(str(node.target), Trait.VIEW):
-            self._lower_view(which, node, place)
+        elif known.is_view:
+            self._lower_view(which, node, known, place)
         else:
-            self._lower_call(which, node, place)
+            self._lower_call(which, node, known, place)
 
-    def _lower_view(self, which: int, node: fx.Node, place: Place) -> None:
+    def _lower_view(self, which: int, node: fx.Node, known: KnownNode, place: Place) -> None:
         base = self._read(which, node.all_input_nodes[0], place)
         step: tuple[Hashable, ...] = ()
-        if not has_trait(str(node.target), Trait.KEEPS_ORDER):  # else the layout is that of the base
-            step = (str(node.target), repr(node.args[1:]), repr(node.kwargs))
-        for item, operand in list_results(node):
+        if not known.keeps_order:  # else the layout is that of the base
+            step = (known.op, repr(node.args[1:]), repr(node.kwargs))
+        for item, operand in known.results:
             view = (*base.view, (*step, item)) if step else base.view
             self.values[which, node.name, item] = Value(base.storage, operand, view)
 
-    def _lower_call(self, which: int, node: fx.Node, place: Place) -> None:
-        reads = tuple(self._read(which, argument, place) for argument in list_tensor_arguments(node))
-        results = list(list_results(node))
-        site = OpSite(
-            str(node.target),
-            tuple(describe_argument(argument) for argument in node.args),
-            {key: describe_argument(argument) for key, argument in node.kwargs.items()} | _describe_exchange(node),
-            tuple(operand for _, operand in results),
-            place.phase is not Phase.FORWARD,
-            list_bodies(node),
-        )
+    def _lower_call(self, which: int, node: fx.Node, known: KnownNode, place: Place) -> None:
+        reads = tuple(self._read(which, argument, place) for argument in known.arguments)
+        site = self.known.describe_site(node, backward=place.phase is not Phase.FORWARD)
         owner = self.list.find_owner(reads) if which == _UPDATE else None
         site = self.list.shard_update(site, owner)
         again = which == _MICRO and note_of(node).phase is Phase.FORWARD and place.phase is Phase.BACKWARD
         name = f"{node.name} (again)" if again else node.name
         writes = []
-        for (item, operand), kept in zip(results, site.outputs, strict=True):
+        for (item, operand), kept in zip(known.results, site.outputs, strict=True):
             storage = self.list.new_storage(name, VariableKind.ACTIVATION, kept)
             storage.place, storage.owner = place, owner
             value = Value(storage, operand)
             self.values[which, node.name, item] = value
             writes.append(value)
         self.list.add(name, site, note_of(node), place, reads, tuple(writes))
-        if which == _MICRO and place.phase is Phase.FORWARD:
+        if self.parks and which == _MICRO and place.phase is Phase.FORWARD:
             self._park_activations(node, place)
 
     def _park_activations(self, node: fx.Node, place: Place) -> None:
         """Forward results that only backward still needs may wait off chip."""
-        if any(note_of(user).phase is Phase.BACKWARD for user in _list_readers(node)) and self.policy.is_kept(node):
-            for item, _ in list_results(node):
+        if any(note_of(user).phase is Phase.BACKWARD for user in list_readers(node)) and self.policy.is_kept(node):
+            for item, _ in self.known.describe(node).results:
                 self.list.park(self.values[_MICRO, node.name, item], note_of(node), place)
 
     # ------------------------------------------------------------------------------------------------ values
@@ -224,7 +223,7 @@ class _Lowering:
                     todo.append(parent)
         self.remade |= wanted
         for entry in sorted(wanted):  # nodes are ordered as the graph is
-            for item, _ in list_results(entry):
+            for item, _ in self.known.describe(entry).results:
                 key = (_MICRO, entry.name, item)
                 self.first_values.setdefault(key, self.values[key])
             self._lower_node(_MICRO, entry, place)
@@ -268,36 +267,23 @@ class _Lowering:
         return self.named[key]
 
     def _bind_outputs(self, which: int, graph: Graph) -> None:
-        """New values of weights, state and buffers are written over the old ones; results go to the host."""
         for node, entry in zip(list_output_nodes(graph), graph.outputs, strict=True):
-            key = (which, node.name, 0) if isinstance(node, fx.Node) else None
-            if key is None or key not in self.values:
-                continue
-            value = self.first_values.get(key) or self.values[key]
-            target = _OVERWRITES.get(entry.kind)
-            if target is not None and (target, entry.name) in self.named:
-                self.list.overwrite(self.named[target, entry.name].storage, value, note_of(node))
-            elif entry.kind is OutputKind.OUTPUT:
-                value.storage.streamed_out = True
-                self.results.append((entry.index, value))
+            self._bind_output(which, node, entry)
+
+    def _bind_output(self, which: int, node: object, entry: GraphOutput) -> None:
+        """A new value of a weight, a state or a buffer is written over the old one; a result goes to the host."""
+        if not isinstance(node, fx.Node) or (which, node.name, 0) not in self.values:
+            return
+        key = (which, node.name, 0)
+        value = self.first_values.get(key) or self.values[key]
+        target = OVERWRITES.get(entry.kind)
+        if target is not None and (target, entry.name) in self.named:
+            self.list.overwrite(self.named[target, entry.name].storage, value, note_of(node))
+        elif entry.kind is OutputKind.OUTPUT:
+            value.storage.streamed_out = True
+            self.results.append((entry.index, value))
 
 
 def _count_ipus(program: Program) -> int:
     """IPUs of one replica."""
     return 1 + max((note_of(node).ipu for node in program.micro.module.graph.nodes), default=0)
-
-
-def _list_readers(node: fx.Node) -> list[fx.Node]:
-    """Nodes that read a result, also as an item of a tuple or through a view."""
-    readers: list[fx.Node] = []
-    for user in node.users:
-        readers.append(user)
-        if user.target is operator.getitem or (user.op == "call_function" and has_trait(str(user.target), Trait.VIEW)):
-            readers.extend(_list_readers(user))
-    return readers
-
-
-def _describe_exchange(node: fx.Node) -> dict[str, Any]:
-    """Of a node in which replicas exchange values: how, and between how many of them."""
-    call = node.target
-    return {COLLECTIVE: call.kind, GROUP: call.group} if isinstance(call, CollectiveCall) else {}

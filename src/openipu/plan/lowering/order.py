@@ -1,13 +1,55 @@
-"""When each part of the update may run: as soon as its gradient exists and nothing later reads the old weight."""
+"""When each part of the update may run: as soon as its gradient exists and nothing later reads the old weight. New
+values are written, stored or gathered as soon as nothing reads the old ones, so that few of them live at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from torch import fx
 
-from openipu.graph import Graph, InputKind
-from openipu.plan.lowering.sites import find_last_reader
+from openipu.graph import Graph, GraphOutput, InputKind, OutputKind
+from openipu.plan.lowering.sites import find_last_reader, list_output_nodes, list_readers
+
+OVERWRITES = {
+    OutputKind.PARAMETER: InputKind.PARAMETER,
+    OutputKind.CARRIED: InputKind.PARAMETER,
+    OutputKind.STATE: InputKind.STATE,
+    OutputKind.BUFFER: InputKind.BUFFER,
+    OutputKind.INPUT: InputKind.INPUT,
+}
+
+Output = tuple[object, GraphOutput]  # a node, or what stands for one, and its entry in the signature
+
+
+class Outstanding:
+    """The results of an update that are not yet where they belong."""
+
+    def __init__(self, update: Graph, at_once: Collection[OutputKind]) -> None:
+        self._left = dict(enumerate(zip(list_output_nodes(update), update.outputs, strict=True)))
+        self._waits: dict[int, int] = {}  # by output: nodes that come before it
+        self._behind: dict[fx.Node, list[int]] = {}  # outputs that wait for a node
+        placeholders = (node for node in update.module.graph.nodes if node.op == "placeholder")
+        old = {(given.kind, given.name): node for node, given in zip(placeholders, update.inputs, strict=True)}
+        for number, (node, entry) in self._left.items():
+            replaced = old.get((OVERWRITES[entry.kind], entry.name)) if entry.kind in at_once else None
+            if replaced is None or not isinstance(node, fx.Node) or node.op != "call_function":
+                continue
+            before = {node, *(reader for reader in list_readers(replaced) if reader.op == "call_function")}
+            self._waits[number] = len(before)
+            for earlier in before:
+                self._behind.setdefault(earlier, []).append(number)
+
+    def take_ready(self, node: fx.Node) -> Iterator[Output]:
+        """What may be written now that a node has run."""
+        for number in self._behind.get(node, ()):
+            self._waits[number] -= 1
+            if not self._waits[number]:
+                yield self._left.pop(number)
+
+    def take_rest(self) -> Iterator[Output]:
+        """All that is left at the end."""
+        yield from self._left.values()
+        self._left.clear()
 
 
 def order_update(

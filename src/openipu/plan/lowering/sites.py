@@ -14,6 +14,8 @@ from openipu.graph import Graph
 from openipu.ops import Trait, has_trait
 from openipu.ops.cost import Operand
 
+_INDICES = (torch.int64, torch.int32)
+
 
 def list_output_nodes(graph: Graph) -> tuple[Any, ...]:
     output = next(node for node in graph.module.graph.nodes if node.op == "output")
@@ -31,6 +33,16 @@ def find_last_reader(node: fx.Node, position: dict[fx.Node, int]) -> int:
     return last
 
 
+def list_readers(node: fx.Node) -> list[fx.Node]:
+    """Nodes that read a result, also as an item of a tuple or through a view."""
+    readers: list[fx.Node] = []
+    for user in node.users:
+        readers.append(user)
+        if user.op == "call_function" and (user.target is operator.getitem or has_trait(str(user.target), Trait.VIEW)):
+            readers.extend(list_readers(user))
+    return readers
+
+
 def describe_argument(argument: Any) -> Any:
     """An FX argument with operands in place of nodes."""
     if isinstance(argument, fx.Node):
@@ -45,7 +57,16 @@ def describe_argument(argument: Any) -> Any:
 def read_operand(value: Any, node: fx.Node) -> Operand:
     if not isinstance(value, torch.Tensor):
         raise PlanError(f"The node {node.name} carries no shape; capture must record one.")
-    return Operand(tuple(int(size) for size in value.shape), value.dtype)
+    return Operand(tuple(int(size) for size in value.shape), value.dtype, _find_repeated(value))
+
+
+def _find_repeated(value: torch.Tensor) -> tuple[int, ...]:
+    """Of an index, the dimensions that `expand` has added."""
+    if value.dtype not in _INDICES or value.layout is not torch.strided:
+        return ()
+    return tuple(
+        dim for dim, (size, step) in enumerate(zip(value.shape, value.stride(), strict=True)) if size > 1 and not step
+    )
 
 
 def list_results(node: fx.Node) -> Iterable[tuple[int, Operand]]:

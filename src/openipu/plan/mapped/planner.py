@@ -365,7 +365,8 @@ class _Planner:
             self.ops[last - 1] = dataclasses.replace(self.ops[last - 1], writes=writes)
 
     def _measure(self, ipu: int, variables: tuple[Variable, ...]) -> IpuMemory:
-        live = TileLiveness(variables, len(self.steps), self.program.system, ipu)
+        own = [variable for variable in variables if variable.ipu == ipu]
+        live = TileLiveness(own, len(self.steps), self.program.system)
         return IpuMemory(
             ipu=ipu,
             always_live=live.always_live,

@@ -10,12 +10,14 @@ import numpy as np
 from openipu.report.profile import UPDATE_PHASE, Floats, Profile, StepColumns
 
 _UPDATE, _CALL = 1 << 40, 1 << 41  # turns after those of all stages
+_LINK = "link"  # the kind of steps between IPUs
 
 
 def find_starts(profile: Profile) -> Floats:
     """The cycle at which each step begins.
 
-    Stages take turns, forward in order and backward in reverse; updates begin together and run side by side.
+    Stages take turns, forward in order and backward in reverse; updates begin together and run side by side, but for
+    exchanges between replicas, which take turns.
     """
     steps = profile.steps
     if len(profile.memory) < 2:
@@ -24,16 +26,19 @@ def find_starts(profile: Profile) -> Floats:
     turns = _list_turns(steps)
     starts = np.zeros(len(steps), dtype=np.float64)
     ends_of_ipus: dict[int, float] = {}
-    now = updated = 0.0
+    now = updated = exchanged = 0.0
     before = -1
     for step in np.argsort(turns, kind="stable").tolist():
         turn, ipu, cycles = int(turns[step]), int(steps.ipu[step]), float(steps.cycles[step])
         if turn != before and turn >= _UPDATE:
             now = updated = max([now, *ends_of_ipus.values()])
         before = turn
-        start = max(ends_of_ipus.get(ipu, 0.0), updated) if turn == _UPDATE else now
+        is_shared = turn == _UPDATE and steps.kind[step] == _LINK
+        start = max(ends_of_ipus.get(ipu, 0.0), updated, exchanged if is_shared else 0.0) if turn == _UPDATE else now
         starts[step] = start
         ends_of_ipus[ipu] = start + cycles
+        if is_shared:
+            exchanged = start + cycles
         if turn != _UPDATE:
             now = start + cycles
     return starts

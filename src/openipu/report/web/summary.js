@@ -60,17 +60,24 @@ function formatOption(value) {
 const countOf = (number, noun) => `${formatWhole(number)} ${noun}${number === 1 ? "" : "s"}`;
 const formatThroughput = (rate) => (rate >= 100 ? formatWhole(rate) : trimNumber(rate));
 
+// Nothing modelled is certain, so never 0 or 100.
+function formatProbability(probability) {
+  if (probability < 0.01) return "below 1 %";
+  return probability > 0.99 ? "above 99 %" : `${Math.round(probability * 100)} %`;
+}
+
 function makeVerdict(fit) {
   const where = `tile ${fit.peak_tile} of IPU ${fit.peak_ipu} at step ${formatWhole(fit.peak_step)}`;
   const title = fit.fits ? "Fits" : `Does not fit: ${formatBytes(fit.bytes_over)} too much on ${countOf(fit.tiles_over, "tile")}`;
   const text = fit.fits
     ? `The fullest tile needs ${formatTileBytes(fit.peak_bytes)} of ${formatTileBytes(fit.limit_bytes)} (modelled): ${where}.`
     : `The fullest tile needs ${formatTileBytes(fit.peak_bytes)}, ${formatTileBytes(fit.bytes_over_worst_tile)} more than the ${formatTileBytes(fit.limit_bytes)} it has (modelled): ${where}.`;
+  const chance = `Probability that it fits a real IPU: ${formatProbability(fit.probability)}.`;
   return make(
     "div",
     { class: fit.fits ? "verdict" : "verdict over", role: "status", id: "verdict" },
     make("span", { class: "mark", "aria-hidden": "true", text: fit.fits ? "✓" : "!" }),
-    make("div", {}, make("strong", { text: title }), text, " ", make("a", { href: address.link({ view: "memory", tile: fit.peak_tile }), text: "See the tile" }), ", ",
+    make("div", {}, make("strong", { text: title }), text, " ", make("span", { id: "probability", text: chance }), " ", make("a", { href: address.link({ view: "memory", tile: fit.peak_tile }), text: "See the tile" }), ", ",
       make("a", { href: address.link({ view: "liveness", step: fit.peak_step }), text: "see the step" }),
       ...(fit.fits ? [] : [", ", make("a", { href: address.link({ view: "insights" }), text: "see what helps" })])),
   );

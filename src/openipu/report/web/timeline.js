@@ -32,12 +32,14 @@ function buildTimelines(data) {
   const found = memory.map(() => ({ step: [], starts: [], end: 0 }));
   let now = 0;
   let updated = 0; // where the updates begin: they run side by side
+  let exchanged = 0; // but for exchanges between replicas, which take turns
   let turn = 0;
   for (const [step, next] of orderByTurn(steps)) {
     if (next !== turn && next >= UPDATE_TURN) now = updated = Math.max(now, ...found.map((line) => line.end));
     turn = next;
     const line = found[place.get(steps.ipu[step]) ?? 0];
-    const start = turn === UPDATE_TURN ? Math.max(line.end, updated) : now;
+    const shared = turn === UPDATE_TURN && steps.text("kind", step) === "link";
+    const start = turn === UPDATE_TURN ? Math.max(line.end, updated, shared ? exchanged : 0) : now;
     if (start > line.end) {
       line.step.push(-1);
       line.starts.push(line.end);
@@ -46,6 +48,7 @@ function buildTimelines(data) {
     line.step.push(step);
     line.starts.push(start);
     line.end = start + steps.cycles[step];
+    if (shared) exchanged = line.end;
     if (turn !== UPDATE_TURN) now = line.end;
   }
   const total = Math.max(...found.map((line) => line.end));

@@ -39,6 +39,7 @@ class Prediction:
     basis: str  # which code made it: "plan of aten.mm", "exchange rule"
     fits: bool | None = None  # None: nothing was asked of memory
     terms: Mapping[str, float] = field(default_factory=dict)
+    fit_probability: float | None = None  # how sure `fits` is; None with it
 
     @staticmethod
     def around(
@@ -47,16 +48,19 @@ class Prediction:
         basis: str,
         *,
         fits: bool | None = None,
+        fit_probability: float | None = None,
         terms: Mapping[str, float] | None = None,
     ) -> Prediction:
         """A range of a factor e^spread either way."""
         factor = math.exp(spread)
-        return Prediction(value, value / factor, value * factor, basis, fits, terms or {})
+        return Prediction(value, value / factor, value * factor, basis, fits, terms or {}, fit_probability)
 
     @staticmethod
-    def of_fit(fits: bool, basis: str, *, terms: Mapping[str, float] | None = None) -> Prediction:
-        """The answer to "does it fit?": 1 or 0, with nothing between."""
-        return Prediction(float(fits), float(fits), float(fits), basis, fits, terms or {})
+    def of_fit(
+        fits: bool, basis: str, *, probability: float | None = None, terms: Mapping[str, float] | None = None
+    ) -> Prediction:
+        """The answer to "does it fit?": 1 or 0, with nothing between, and how sure that is."""
+        return Prediction(float(fits), float(fits), float(fits), basis, fits, terms or {}, probability)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openipu.validation.figures.contradiction import find_contradicted
 from openipu.validation.figures.outcome import Prediction
 from openipu.validation.figures.registry import Answer
 from openipu.validation.figures.topics import ALL, Topic, find_topic
@@ -53,7 +54,7 @@ class Summary:
     rank_correlation: float | None  # Spearman, within rows of one source and metric, weighted by rows
     fit_rows: int
     fit_accuracy: float | None  # balanced: mean of the shares right among what fits and what does not
-    clear_fit_accuracy: float | None  # the same without misfits that a larger batch of the same work contradicts
+    clear_fit_accuracy: float | None  # the same without misfits that a larger program contradicts
     topic: Topic | None = None
 
 
@@ -126,25 +127,9 @@ def _balance(judged: Iterable[Score]) -> float | None:
 
 
 def _leave_out_contradicted(judged: Sequence[Score]) -> list[Score]:
-    """Published misfits are not always of memory: where a larger batch of the same work ran, something else failed."""
-    largest: dict[tuple[str, str], float] = {}
-    for score in judged:
-        row = score.answer.row
-        if not row.asks_fit or row.value:
-            key = (row.system, row.workload)
-            largest[key] = max(largest.get(key, 0.0), _read_batch(score))
-    return [
-        score
-        for score in judged
-        if not score.answer.row.asks_fit
-        or score.answer.row.value
-        or _read_batch(score) >= largest.get((score.answer.row.system, score.answer.row.workload), 0.0)
-    ]
-
-
-def _read_batch(score: Score) -> float:
-    batch = score.answer.row.params.get("batch", 0)
-    return float(batch) if isinstance(batch, int | float) else 0.0
+    """Misfits are not always of memory: where a program that holds the same work ran, something else failed."""
+    left_out = find_contradicted(score.answer.row for score in judged)
+    return [score for score in judged if score.answer.row.id not in left_out]
 
 
 def _correlate_ranks(scores: Sequence[Score]) -> float | None:

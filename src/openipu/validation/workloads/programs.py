@@ -6,7 +6,7 @@ plans are made once for each setup: many rows ask for the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -14,9 +14,9 @@ import torch
 from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import Program, Recompute, RunOptions, TensorLocation, TensorRole
 from openipu.machine import System, resolve_system
+from openipu.models.builders import build_model
+from openipu.models.spec import ModelSpec
 from openipu.plan import Plan, plan_program
-from openipu.validation.workloads.models import build_model
-from openipu.validation.workloads.spec import ModelSpec
 from openipu.validation.workloads.stages import (
     find_end_of_chain,
     list_units,
@@ -25,9 +25,12 @@ from openipu.validation.workloads.stages import (
     return_to_start,
     split_by_cost,
     split_by_layers,
+    split_by_parts,
     weigh_memory,
     weigh_units,
 )
+
+WIDE_LOAD_BYTES = 16  # a cycle: Poplibs' option "use128BitConvUnitLoad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,16 @@ class Setup:
     replicas: int = 1
     stages: int = 1
     layers_per_stage: tuple[int, ...] = ()  # empty: stages of equal cost
+    parts_per_stage: tuple[tuple[int, int], ...] = ()  # attention and feed-forward parts, where layers are cut in two
     proportions: tuple[float, ...] = (0.6,)  # memory that products may take: one for all, or one a stage
     half_partials: bool = True
     recompute: Recompute | None = None
     off_chip_state: bool = False  # optimizer state is kept in streaming memory, one share per replica
+    shared_state: bool = False  # the same on chip
+    wide_loads: bool = False  # coefficients of the AMP units come by 128 bits
     io_tiles: int = 0  # above zero: host streams run beside the computation
     momentum: bool = False  # SGD with momentum instead of Adam
+    attention_dropout: bool = True  # whether weights of attention are dropped where anything is
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class Measured:
     call_seconds: float
     compute_seconds: float  # of one micro-batch, without host streams
     fits: bool
+    fit_probability: float
     peak_bytes: int
     host_bytes: int
     guessed_share: float
@@ -86,7 +94,7 @@ def count_parameters(spec: ModelSpec) -> int:
 
 def make_options(spec: ModelSpec, setup: Setup) -> RunOptions:
     """The run options of a setup."""
-    away = TensorLocation(on_chip=False, replicated_sharding=setup.replicas > 1)
+    place = TensorLocation(on_chip=not setup.off_chip_state, replicated_sharding=setup.replicas > 1)
     by_stage = tuple(enumerate(setup.proportions)) if len(setup.proportions) > 1 else ()
     return RunOptions(
         training=spec.training,
@@ -98,13 +106,23 @@ def make_options(spec: ModelSpec, setup: Setup) -> RunOptions:
         recompute=setup.recompute,
         io_tiles=setup.io_tiles,
         overlapped_io=setup.io_tiles > 0,
-        locations=((TensorRole.OPTIMIZER, away),) if setup.off_chip_state else (),
+        locations=((TensorRole.OPTIMIZER, place),) if setup.off_chip_state or setup.shared_state else (),
     )
 
 
 def plan_setup(spec: ModelSpec, setup: Setup, system: System) -> Plan:
     """Plan a model as a setup says."""
+    if setup.wide_loads:
+        system = replace(system, target=replace(system.target, amp_coefficient_load_bytes_per_cycle=WIDE_LOAD_BYTES))
+    if not setup.attention_dropout:
+        spec = replace(spec, details=(*spec.details, ("attention_dropout", 0)))
     program = capture_model(spec, setup.micro_batch, setup.momentum)
+    if setup.parts_per_stage:
+        halves = list_units(program, halves=True)
+        stages = split_by_parts(halves, setup.parts_per_stage)
+        return plan_program(
+            place_on_stages(program, halves, stages, setup.stages, halves=True), system, make_options(spec, setup)
+        )
     units = list_units(program)
     stages = [0] * len(units)
     if setup.stages > 1:
@@ -144,6 +162,7 @@ def measure_setup(spec: ModelSpec, setup: Setup, system_name: str) -> Measured:
         call_seconds=timing.call_seconds,
         compute_seconds=compute / timing.clock_hz,
         fits=plan.fit.fits,
+        fit_probability=plan.fit.probability,
         peak_bytes=plan.fit.peak_bytes,
         host_bytes=sum(step.moved_bytes for step in plan.steps if step.kind == "host" and step.op is None),
         guessed_share=timing.guessed_cycles / timing.call_cycles if timing.call_cycles else 0.0,

@@ -13,17 +13,24 @@ from collections.abc import Iterator
 from openipu.errors import FiguresError
 from openipu.graph import Recompute
 from openipu.machine import System
+from openipu.models.layers import Format
+from openipu.models.spec import ModelSpec
 from openipu.validation.figures import FigureRow
+from openipu.validation.workloads.applications import (
+    DEFAULT_BATCHES,
+    DEFAULT_PROPORTION,
+    Application,
+    find_application,
+    find_global_batch,
+)
 from openipu.validation.workloads.programs import Measured, Setup, count_parameters, measure_setup
-from openipu.validation.workloads.spec import ModelSpec
+from openipu.validation.workloads.served import find_served
 
 RESIDENT_SHARE = 0.6  # of an IPU's memory that weights and accumulators may take
 TRAINING_PROPORTION = 0.2  # vendor's examples: 0.14 to 0.3
-DEFAULT_PROPORTION = 0.6
 INFERENCE_PROPORTIONS = (0.4, 0.25, 0.15, 0.08)  # vendor's tuned settings on C600: 0.2 to 0.6
 IO_TILES = 32
 NEARLY = 1.1  # a tuned program may take this much more than the plan has room for: its author knows more levers
-DEFAULT_BATCHES = {"decoder": 64.0}  # nanoGPT's own
 _MICRO_BATCHES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 512)
 _STAGES = (1, 2, 4, 8, 16)
 _SEQUENCES_PER_PACK = {128: 1.17, 384: 1.5, 512: 2.0}  # Krell et al. 2021: packing of Wikipedia, by sequence length
@@ -32,10 +39,29 @@ _CONVOLUTIONAL = ("resnet", "resnext", "efficientnet", "unet", "small network")
 
 def count_per_pack(row: FigureRow, spec: ModelSpec) -> float:
     """Sequences that share one row of tokens."""
+    known = find_served(row)
+    if known is not None:
+        return known.packed
     given = row.params.get("avg_seq_per_pack")
     if given is not None:
         return float(given)
     return _find_packing(spec) if "packed" in row.workload.lower() else 1.0
+
+
+def follow_served(row: FigureRow, spec: ModelSpec) -> ModelSpec:
+    """A model as the public benchmark of a row converts it."""
+    known = find_served(row)
+    if known is None:
+        return spec
+    chosen = {
+        "fused_attention": known.fused_attention,
+        "padded_attention": known.padded_attention,
+        "float_parts": known.float_parts,
+    }
+    details: dict[str, int | str] = dict(spec.details) | {name: 1 for name, wanted in chosen.items() if wanted}
+    if known.head:
+        details["head"] = known.head
+    return dataclasses.replace(spec, gelu=known.gelu or spec.gelu, details=tuple(sorted(details.items())))
 
 
 def _find_packing(spec: ModelSpec) -> float:
@@ -44,7 +70,16 @@ def _find_packing(spec: ModelSpec) -> float:
 
 
 def choose_inference(row: FigureRow, spec: ModelSpec, system: System, batch: int) -> tuple[Setup, Measured]:
-    """One IPU a replica; the most memory for products with which everything fits."""
+    """One IPU a replica; as published, else the most memory for products with which everything fits."""
+    known = find_served(row)
+    if known is not None:
+        told = Setup(
+            batch,
+            proportions=(known.proportion,),
+            wide_loads=known.wide_loads,
+            io_tiles=known.io_tiles,
+        )
+        return told, measure_setup(spec, told, system.name)
     synthetic = "synthetic" in str(row.params.get("data", ""))
     setup = Setup(max(1, batch // row.ipus), replicas=row.ipus, io_tiles=0 if synthetic else IO_TILES)
     found: tuple[Setup, Measured] | None = None
@@ -61,9 +96,14 @@ def choose_inference(row: FigureRow, spec: ModelSpec, system: System, batch: int
 
 
 def choose_training(row: FigureRow, spec: ModelSpec, system: System) -> tuple[Setup, Measured]:
-    """Stages, micro-batch and accumulation: as given, else as a user would choose them."""
+    """Stages, micro-batch and accumulation: as given or published, else as a user would choose them."""
+    known = find_application(row, spec)
+    if known is not None:
+        setup = _follow(known, row, spec)
+        return setup, measure_setup(spec, setup, system.name)
     given = row.params.get("ipus_per_replica")
     smallest: tuple[Setup, Measured] | None = None
+    nearly: tuple[Setup, Measured] | None = None  # on the fewest IPUs
     for stages in (int(given),) if given else _list_stage_counts(row, spec, system):
         if not _divides(row, spec, stages):
             continue
@@ -73,11 +113,34 @@ def choose_training(row: FigureRow, spec: ModelSpec, system: System) -> tuple[Se
                 return chosen, measured
             if smallest is None or measured.peak_bytes < smallest[1].peak_bytes:
                 smallest = chosen, measured
-        if smallest is not None and "grad_accum" in row.params and _nearly_fits(smallest[1], system):
-            break  # the row's own numbers settle the layout
+        if nearly is None and smallest is not None and "grad_accum" in row.params:
+            nearly = smallest if _nearly_fits(smallest[1], system) else None
     if smallest is None:
         raise FiguresError(f"Row {row.id}: no layout of {row.workload!r} over {row.ipus} IPUs comes near to fitting.")
-    return smallest
+    return nearly or smallest
+
+
+def _follow(known: Application, row: FigureRow, spec: ModelSpec) -> Setup:
+    """The layout of a public configuration, over as many IPUs as a row has."""
+    replicas = row.ipus // known.stages
+    global_batch = find_global_batch(row, spec)
+    is_half = spec.form is not Format.FLOAT32 and str(row.params.get("precision", "16.16")).endswith("16")
+    turns = row.params.get("grad_accum", global_batch / (replicas * known.micro_batch))
+    return Setup(
+        micro_batch=known.micro_batch,
+        accumulation=max(1, round(float(turns))),
+        replicas=replicas,
+        stages=known.stages,
+        layers_per_stage=known.layers_per_stage,
+        parts_per_stage=known.parts_per_stage,
+        proportions=known.proportions,
+        half_partials=is_half,
+        recompute=known.recompute,
+        off_chip_state=known.off_chip_state,
+        shared_state=known.shared_state,
+        momentum=known.momentum,
+        attention_dropout=known.attention_dropout,
+    )
 
 
 def _nearly_fits(measured: Measured, system: System) -> bool:

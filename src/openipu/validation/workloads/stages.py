@@ -18,26 +18,43 @@ from openipu.plan.lowering.recompute import CHECKPOINT
 
 TABLE_WEIGHT = 1.5
 _CHAIN = "layers"
+_ATTENTION, _FEED = "attention", "feed"
+_HALVES = {
+    "attention": _ATTENTION,
+    "norm_attention": _ATTENTION,
+    "widen": _FEED,
+    "narrow": _FEED,
+    "norm_output": _FEED,
+}
 
 
-def list_units(program: Program) -> list[str]:
-    """The units of forward in order: "words", "layers.0", "layers.1", …, "classify"."""
+def list_units(program: Program, *, halves: bool = False) -> list[str]:
+    """The units of forward in order: "words", "layers.0", "layers.1", …, "classify"; or with layers in two halves."""
     units: list[str] = []
     for node in program.micro.module.graph.nodes:
         note = note_of(node)
         if node.op == "call_function" and note.phase is Phase.FORWARD and note.module:
-            unit = name_unit(note.module)
-            if unit not in units:
+            unit = name_unit(note.module, halves=halves)
+            if unit and unit not in units:
                 units.append(unit)
     return units
 
 
-def name_unit(module: str) -> str:
-    """The unit that a module belongs to: a layer of the chain, else the outermost module."""
+def name_unit(module: str, *, halves: bool = False) -> str:
+    """The unit that a module belongs to: a layer of the chain, or a half of one, else the outermost module.
+
+    What belongs to a layer but to neither half stands between the two: it goes with its neighbours, and has no unit.
+    """
     parts = [part for part in module.split(".") if part != "body"]
     if not parts:
         return ""
-    return ".".join(parts[:2]) if parts[0] == _CHAIN and len(parts) > 1 else parts[0]
+    if parts[0] != _CHAIN or len(parts) == 1:
+        return parts[0]
+    layer = ".".join(parts[:2])
+    if not halves:
+        return layer
+    half = _HALVES.get(parts[2] if len(parts) > 2 else "")
+    return f"{layer}.{half}" if half else ""
 
 
 def split_by_layers(units: Sequence[str], layers_per_stage: Sequence[int]) -> list[int]:
@@ -51,6 +68,28 @@ def split_by_layers(units: Sequence[str], layers_per_stage: Sequence[int]) -> li
             done += 1
         else:
             stage = 0 if done == 0 else len(ends) - 1
+        stages.append(max(stage, stages[-1] if stages else 0))
+    return stages
+
+
+def split_by_parts(units: Sequence[str], parts_per_stage: Sequence[tuple[int, int]]) -> list[int]:
+    """The stage of each unit: so many attention and feed-forward parts each; the rest as in `split_by_layers`."""
+    ends = [
+        {
+            _ATTENTION: sum(part[0] for part in parts_per_stage[: stage + 1]),
+            _FEED: sum(part[1] for part in parts_per_stage[: stage + 1]),
+        }
+        for stage in range(len(parts_per_stage))
+    ]
+    done = {_ATTENTION: 0, _FEED: 0}
+    stages: list[int] = []
+    for unit in units:
+        if unit.startswith(f"{_CHAIN}."):
+            half = unit.rsplit(".", 1)[1]
+            stage = next(number for number, end in enumerate(ends) if done[half] < end[half] or end is ends[-1])
+            done[half] += 1
+        else:
+            stage = len(ends) - 1 if any(done.values()) else 0
         stages.append(max(stage, stages[-1] if stages else 0))
     return stages
 
@@ -118,7 +157,9 @@ def return_to_start(units: Sequence[str], stages: Sequence[int]) -> list[int]:
     return [stage if index < end else max(stages[:end]) + 1 for index, stage in enumerate(stages)]
 
 
-def place_on_stages(program: Program, units: Sequence[str], stages: Sequence[int], ipus: int = 0) -> Program:
+def place_on_stages(
+    program: Program, units: Sequence[str], stages: Sequence[int], ipus: int = 0, *, halves: bool = False
+) -> Program:
     """Write stage and IPU into the notes; an op outside all modules goes with its neighbours.
 
     With more stages than `ipus` the rest begins at the first IPU again.
@@ -126,13 +167,13 @@ def place_on_stages(program: Program, units: Sequence[str], stages: Sequence[int
     of_unit = dict(zip(units, stages, strict=True))
     current = 0
     for node in program.micro.module.graph.nodes:
-        current = _place_node(node, of_unit, current, ipus or max(stages, default=0) + 1)
+        current = _place_node(node, of_unit, current, ipus or max(stages, default=0) + 1, halves)
     return program
 
 
-def _place_node(node: fx.Node, of_unit: dict[str, int], current: int, ipus: int) -> int:
+def _place_node(node: fx.Node, of_unit: dict[str, int], current: int, ipus: int, halves: bool) -> int:
     note = note_of(node)
-    unit = name_unit(note.module)
+    unit = name_unit(note.module, halves=halves)
     stage = of_unit.get(unit, current)
     if note.phase is Phase.FORWARD:
         stage = max(stage, current)
@@ -143,12 +184,27 @@ def _place_node(node: fx.Node, of_unit: dict[str, int], current: int, ipus: int)
 
 
 def mark_checkpoints(program: Program) -> None:
-    """Keep what one unit reads of another, so that backward makes one unit at a time again."""
+    """Keep what a layer reads or leaves, as the public applications do: backward makes one layer at a time again.
+
+    What comes before the layers, and what follows them, is made again in one go. A model without layers has its
+    outermost modules instead.
+    """
+    has_layers = any(_is_layer(unit) for unit in list_units(program))
     for node in program.micro.module.graph.nodes:
         note = note_of(node)
         if node.op != "call_function" or note.phase is not Phase.FORWARD:
             continue
-        unit = name_unit(note.module)
+        part = _name_part(note.module, has_layers)
         readers = [user for user in node.users if note_of(user).phase is Phase.FORWARD]
-        if any(name_unit(note_of(user).module) != unit for user in readers):
+        if any(_name_part(note_of(user).module, has_layers) != part for user in readers):
             node.meta[NOTE] = replace(note, attributes={**note.attributes, CHECKPOINT: True})
+
+
+def _is_layer(unit: str) -> bool:
+    return unit.startswith(f"{_CHAIN}.")
+
+
+def _name_part(module: str, has_layers: bool) -> str:
+    """What is made again in one go with a module: its layer, or everything that is in no layer."""
+    unit = name_unit(module)
+    return unit if _is_layer(unit) or not has_layers else ""

@@ -116,9 +116,17 @@ def count_convolution_flops(sizes: dict[str, Any]) -> int:
 
 def _answer(row: FigureRow, measured: MeasuredOp, flops: int, spread: float, basis: str) -> Outcome:
     if row.asks_fit:
-        return Prediction.of_fit(measured.fits, basis, terms={"bytes on the fullest tile": measured.peak_bytes})
+        terms = {"bytes on the fullest tile": float(measured.peak_bytes)}
+        return Prediction.of_fit(measured.fits, basis, probability=measured.fit_probability, terms=terms)
     seconds = find_system(row).target.seconds(measured.cycles)
-    return Prediction.around(row.from_si(flops / seconds), spread, basis, fits=measured.fits, terms=measured.steps)
+    return Prediction.around(
+        row.from_si(flops / seconds),
+        spread,
+        basis,
+        fits=measured.fits,
+        fit_probability=measured.fit_probability,
+        terms=measured.steps,
+    )
 
 
 MATMUL_PREDICTORS = (

@@ -39,6 +39,7 @@ class MeasuredOp:
     cycles: float
     fits: bool
     peak_bytes: int  # of the fullest tile
+    fit_probability: float
     steps: Mapping[str, float] = field(default_factory=dict)  # cycles by name
     summary: Mapping[str, Any] = field(default_factory=dict)  # what the matmul planner chose
 
@@ -117,6 +118,7 @@ def _measure(
         cycles=sum(op.cycles for op in plan.ops),
         fits=plan.fit.fits,
         peak_bytes=plan.fit.peak_bytes,
+        fit_probability=plan.fit.probability,
         steps=_list_steps(plan),
         summary=plan.ops[-1].plan if plan.ops else {},
     )

@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.layers import Format, Linear
+from openipu.models.layers import Format, Linear
 
 
 def make_tower(sizes: Sequence[int], form: Format) -> nn.Sequential:

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from openipu.validation.workloads.decoders import Decoder, DecoderShape
-from openipu.validation.workloads.encoders import EncoderShape, Head, Positions, TokenEncoder
-from openipu.validation.workloads.exported import ExportedEncoder
-from openipu.validation.workloads.spec import BASE, LARGE, SMALL, Built, Inputs, ModelSpec, count_inputs, count_labels
+from openipu.models.spec import BASE, LARGE, SMALL, Built, Inputs, ModelSpec, count_inputs, count_labels
+from openipu.models.text.decoders import Decoder, DecoderShape
+from openipu.models.text.encoders import EncoderShape, Head, Positions, TokenEncoder
+from openipu.models.text.exported import ExportedEncoder
 
 _BERT_VOCABULARY, _ROBERTA_VOCABULARY, _DEBERTA_VOCABULARY = 30522, 50265, 50265
 _PREDICTED_SHARE = 0.16  # masked tokens of pre-training, rounded up as the vendor's examples do
@@ -33,6 +33,10 @@ def build_bert(spec: ModelSpec, batch: int) -> Built:
         positions=positions,
         gelu=spec.gelu,
         dropout=0.1 if spec.training else 0.0,
+        attention_dropout=bool(spec.detail("attention_dropout", 1)),
+        fused_attention=bool(spec.detail("fused_attention", 0)),
+        float_parts=bool(spec.detail("float_parts", 0)),
+        packed=bool(spec.detail("packed", 0)),
         separate=not spec.training,  # the vendor's training examples fuse them; what is exported does not
     )
     tokens, mask = count_inputs(batch, spec.length), count_inputs(batch, spec.length)

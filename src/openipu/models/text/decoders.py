@@ -1,4 +1,4 @@
-"""Decoders: GPT, GPT-NeoX, and the small DALL-E.
+"""Decoders: GPT and GPT-NeoX.
 
 In: a `DecoderShape` and a `Format`. Out: modules on tokens, with the loss of the next token.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.encoders import turn
-from openipu.validation.workloads.layers import Format, Linear, make_layer_norm
+from openipu.models.layers import Format, Linear, make_embedding, make_layer_norm
+from openipu.models.text.encoders import turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class Decoder(nn.Module):
     def __init__(self, shape: DecoderShape, form: Format) -> None:
         super().__init__()
         self.shape = shape
-        self.words = nn.Embedding(shape.vocabulary, shape.hidden, dtype=form.dtype)
-        self.order = None if shape.rotary else nn.Embedding(shape.most_positions, shape.hidden, dtype=form.dtype)
+        self.words = make_embedding(shape.vocabulary, shape.hidden, form)
+        self.order = None if shape.rotary else make_embedding(shape.most_positions, shape.hidden, form)
         self.layers = nn.ModuleList([DecoderBlock(shape, form) for _ in range(shape.layers)])
         self.norm = make_layer_norm(shape.hidden, form)
         self.decode = None if shape.tied else Linear(shape.hidden, shape.vocabulary, form, bias=False)

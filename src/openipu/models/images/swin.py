@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.layers import Convolution, Format, Linear, make_layer_norm
+from openipu.models.layers import Convolution, Format, Linear, make_layer_norm
+from openipu.models.text.encoders import BLOCK, Gelu, activate, fill_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class SwinShape:
     heads: tuple[int, ...]
     window: int = 7
     pixels: int = 224
+    gelu: Gelu = Gelu.FUSED
+    padded_attention: bool = False  # windows are filled up to whole blocks of points for their products
 
 
 class WindowBlock(nn.Module):
@@ -30,14 +33,17 @@ class WindowBlock(nn.Module):
 
     apart: Tensor
 
-    def __init__(self, width: int, heads: int, window: int, side: int, shifted: bool, form: Format) -> None:
+    def __init__(
+        self, width: int, heads: int, window: int, side: int, shifted: bool, form: Format, shape: SwinShape
+    ) -> None:
         super().__init__()
+        self.gelu, self.padded = shape.gelu, shape.padded_attention
         self.heads, self.window, self.side = heads, min(window, side), side
         self.shift = self.window // 2 if shifted and side > window else 0
         self.norm_attention, self.norm_output = make_layer_norm(width, form), make_layer_norm(width, form)
         self.qkv, self.output = Linear(width, 3 * width, form), Linear(width, width, form)
         self.widen, self.narrow = Linear(width, 4 * width, form), Linear(4 * width, width, form)
-        points = self.window**2
+        points = self.window**2 + (-(self.window**2) % BLOCK if self.padded else 0)  # biases are filled up beforehand
         self.bias = nn.Parameter(torch.empty(1, heads, points, points, dtype=form.dtype))
         if self.shift:  # windows at the border hold parts of two sides, which must not see each other
             self.register_buffer("apart", torch.empty((side // self.window) ** 2, 1, points, points, dtype=form.dtype))
@@ -55,7 +61,7 @@ class WindowBlock(nn.Module):
         if self.shift:
             image = torch.roll(image, (self.shift, self.shift), (1, 2))
         hidden = hidden + image.view(batch, points, width)
-        result: Tensor = hidden + self.narrow(nn.functional.gelu(self.widen(self.norm_output(hidden))))
+        result: Tensor = hidden + self.narrow(activate(self.widen(self.norm_output(hidden)), self.gelu))
         return result
 
     def _attend(self, windows: Tensor) -> Tensor:
@@ -64,11 +70,14 @@ class WindowBlock(nn.Module):
             part.view(count, points, self.heads, width // self.heads).transpose(1, 2)
             for part in self.qkv(windows).chunk(3, -1)
         )
+        if self.padded:
+            query, key, value = fill_up(query, key, value)
         scores = query @ (key * (width // self.heads) ** -0.5).transpose(-1, -2) + self.bias
         if self.shift:
             grouped = scores.view(-1, self.apart.shape[0], *scores.shape[1:]) + self.apart
             scores = grouped.view(scores.shape)
-        result: Tensor = self.output((scores.softmax(-1) @ value).transpose(1, 2).reshape(count, points, width))
+        mixed = (scores.softmax(-1) @ value)[..., :points, :]
+        result: Tensor = self.output(mixed.transpose(1, 2).reshape(count, points, width))
         return result
 
 
@@ -101,7 +110,9 @@ class SwinTransformer(nn.Module):
             if level:
                 layers.append(MergePatches(width, side, form))
                 side, width = side // 2, 2 * width
-            layers += [WindowBlock(width, heads, shape.window, side, index % 2 == 1, form) for index in range(depth)]
+            layers += [
+                WindowBlock(width, heads, shape.window, side, index % 2 == 1, form, shape) for index in range(depth)
+            ]
         self.layers = nn.Sequential(*layers)
         self.norm_output, self.classify = make_layer_norm(width, form), Linear(width, classes, form)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.layers import Convolution, Format, Linear
+from openipu.models.layers import Convolution, Format, Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +64,24 @@ class ResidualNetwork(nn.Module):
         groups: int = 1,
         group_width: int = 64,
         edge_form: Format | None = None,
+        width: int = 64,
+        classes: int = 1000,
     ) -> None:
         super().__init__()
         edge = Make(edge_form or make.form, make.training, make.norm_groups)  # the first and the last layer
-        self.stem = edge.convolve(3, 64, 7, 2)
+        self.stem = edge.convolve(3, width, 7, 2)
         self.pool = nn.MaxPool2d(3, 2, 1)
         layers: list[nn.Module] = []
-        inputs = 64
+        inputs = width
         for level, count in enumerate(blocks):
-            width = groups * group_width * 2**level
-            outputs = 256 * 2**level
+            inside = groups * group_width * 2**level
+            outputs = 4 * width * 2**level
             for index in range(count):
                 stride = 2 if level > 0 and index == 0 else 1
-                layers.append(Bottleneck(make, inputs, width, outputs, stride, groups))
+                layers.append(Bottleneck(make, inputs, inside, outputs, stride, groups))
                 inputs = outputs
         self.layers = nn.Sequential(*layers)
-        self.classify = Linear(inputs, 1000, edge.form)
+        self.classify = Linear(inputs, classes, edge.form)
 
     def forward(self, images: Tensor) -> Tensor:
         hidden = self.layers(self.pool(self.stem(images).relu_()))
@@ -120,8 +122,14 @@ class InvertedBottleneck(nn.Module):
         return result + images if self.keeps_shape else result
 
 
+def round_channels(channels: float) -> int:
+    """To eights, as the papers do it: never more than a tenth below."""
+    rounded = max(8, int(channels + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * channels else rounded
+
+
 # Tan and Le 2019, table 1: expansion, channels, blocks, stride, kernel.
-_EFFICIENT_STAGES = (
+EFFICIENT_STAGES = (
     (1, 16, 1, 1, 3),
     (6, 24, 2, 2, 3),
     (6, 40, 2, 2, 5),
@@ -136,18 +144,26 @@ class EfficientNetwork(nn.Module):
     """EfficientNet; with `group_width` 16 and expansion 4 the vendor's "G16" (Masters et al. 2021)."""
 
     def __init__(
-        self, make: Make, *, width: float, depth: float, group_width: int = 1, expansion: int = 6, classes: int = 1000
+        self,
+        make: Make,
+        *,
+        width: float,
+        depth: float,
+        group_width: int = 1,
+        expansion: int = 6,
+        classes: int = 1000,
+        stages: Sequence[tuple[int, int, int, int, int]] = EFFICIENT_STAGES,
+        last: int = 1280,
     ) -> None:
         super().__init__()
 
         def scale(channels: int) -> int:
-            rounded = max(8, int(channels * width + 4) // 8 * 8)
-            return rounded + 8 if rounded < 0.9 * channels * width else rounded
+            return round_channels(channels * width)
 
         self.stem = make.convolve(3, scale(32), 3, 2)
         layers: list[nn.Module] = []
         inputs = scale(32)
-        for ratio, channels, count, stride, size in _EFFICIENT_STAGES:
+        for ratio, channels, count, stride, size in stages:
             outputs = scale(channels)
             for index in range(math.ceil(count * depth)):
                 first = stride if index == 0 else 1
@@ -155,8 +171,8 @@ class EfficientNetwork(nn.Module):
                 layers.append(InvertedBottleneck(make, inputs, outputs, own, size, first, group_width))
                 inputs = outputs
         self.layers = nn.Sequential(*layers)
-        self.head = make.convolve(inputs, scale(1280), 1)
-        self.classify = Linear(scale(1280), classes, make.form)
+        self.head = make.convolve(inputs, scale(last), 1)
+        self.classify = Linear(scale(last), classes, make.form)
 
     def forward(self, images: Tensor) -> Tensor:
         hidden = self.layers(nn.functional.silu(self.stem(images)))
@@ -165,21 +181,26 @@ class EfficientNetwork(nn.Module):
 
 
 class Unet(nn.Module):
-    """Ronneberger et al. 2015: four levels down and up with shortcuts, unpadded convolutions."""
+    """Ronneberger et al. 2015: levels down and up with shortcuts; without padding, an image loses its edge."""
 
-    def __init__(self, form: Format, *, width: int = 64, classes: int = 2) -> None:
+    def __init__(
+        self, form: Format, *, width: int = 64, classes: int = 2, levels: int = 5, padded: bool = False
+    ) -> None:
         super().__init__()
+        edge = 1 if padded else 0
 
         def pair(inputs: int, outputs: int) -> nn.Sequential:
-            first = Convolution(inputs, outputs, 3, form, padding=0)
-            return nn.Sequential(first, nn.ReLU(), Convolution(outputs, outputs, 3, form, padding=0), nn.ReLU())
+            first = Convolution(inputs, outputs, 3, form, padding=edge)
+            return nn.Sequential(first, nn.ReLU(), Convolution(outputs, outputs, 3, form, padding=edge), nn.ReLU())
 
-        sizes = [width * 2**level for level in range(5)]
-        self.down = nn.ModuleList([pair(1 if level == 0 else sizes[level - 1], sizes[level]) for level in range(5)])
-        self.raise_ = nn.ModuleList(
-            [nn.ConvTranspose2d(sizes[level + 1], sizes[level], 2, 2, dtype=form.dtype) for level in range(4)]
+        sizes = [width * 2**level for level in range(levels)]
+        self.down = nn.ModuleList(
+            [pair(1 if level == 0 else sizes[level - 1], sizes[level]) for level in range(levels)]
         )
-        self.up = nn.ModuleList([pair(sizes[level + 1], sizes[level]) for level in range(4)])
+        self.raise_ = nn.ModuleList(
+            [nn.ConvTranspose2d(sizes[level + 1], sizes[level], 2, 2, dtype=form.dtype) for level in range(levels - 1)]
+        )
+        self.up = nn.ModuleList([pair(sizes[level + 1], sizes[level]) for level in range(levels - 1)])
         self.classify = Convolution(width, classes, 1, form)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -188,7 +209,7 @@ class Unet(nn.Module):
         for level, layer in enumerate(self.down):
             hidden = layer(hidden if level == 0 else nn.functional.max_pool2d(hidden, 2))
             kept.append(hidden)
-        for level in reversed(range(4)):
+        for level in reversed(range(len(self.up))):
             raised = self.raise_[level](hidden)
             edge = (kept[level].shape[-1] - raised.shape[-1]) // 2
             cut = kept[level][:, :, edge : edge + raised.shape[-2], edge : edge + raised.shape[-1]]

@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.encoders import EncoderShape, Gelu
-from openipu.validation.workloads.layers import Format, Linear
+from openipu.models.layers import Format, Linear
+from openipu.models.text.encoders import EncoderShape, Gelu
 
 
 class ExportedNorm(nn.Module):

@@ -6,6 +6,7 @@ softmax, which is what a static graph is made of.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,7 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from openipu.capture import mark_loss
-from openipu.validation.workloads.layers import Convolution, Format, Linear, make_layer_norm
+from openipu.graph.library import define_operator
+from openipu.models.layers import Convolution, Format, Linear, make_embedding, make_layer_norm, make_vectors
+
+# What converters put in place of a softmax between products, and of a GELU by the error function: for plans alone.
+define_operator("fused_softmax(Tensor scores) -> Tensor", meta=torch.empty_like)
+define_operator("exact_gelu(Tensor input) -> Tensor", meta=torch.empty_like)
+BLOCK = 16  # channels that the AMP units take at a time
 
 
 class Positions(StrEnum):
@@ -31,6 +38,7 @@ class Gelu(StrEnum):
     PARTS = "parts"  # by a hyperbolic tangent, each operation by itself
     RELU = "relu"
     QUICK = "quick"  # x sigmoid(1.702 x)
+    ERROR_FUNCTION = "error function"  # the exact one
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +57,19 @@ class EncoderShape:
     shares_layers: bool = False  # one layer's weights for all (Lan et al. 2019)
     embedding: int = 0  # width of the embeddings where it differs
     dropout: float = 0.0
+    attention_dropout: bool = True  # where anything is dropped
+    inner_dropout: bool = False  # also of embeddings, and of what the activation makes
     separate: bool = False  # queries, keys and values by three products, scores scaled after theirs: Hugging Face's way
     causal: bool = False  # a token sees only those before it
+    fused_attention: bool = False  # scores stay in the order of the products that make and take them
+    padded_attention: bool = False  # queries, keys and values are filled up to whole blocks of tokens
+    float_parts: bool = False  # norms and activations in float32, whatever the products are in
+    packed: bool = False  # several sequences share a row: the mask names them, and tokens see those of their own
+
+    @property
+    def norm_form(self) -> Format | None:
+        """What norms are computed in, where that is not the model's format."""
+        return Format.FLOAT32 if self.float_parts else None
 
 
 class Attention(nn.Module):
@@ -74,6 +93,8 @@ class Attention(nn.Module):
         query, key, value = (part.view(batch, length, heads, width // heads).transpose(1, 2) for part in products)
         if self.shape.positions is Positions.ROTARY and places is not None:
             query, key = turn(query, places), turn(key, places)
+        if self.shape.padded_attention:
+            query, key, value = fill_up(query, key, value)
         scale = (width // heads) ** -0.5
         if self.shape.separate:
             scores = (query @ key.transpose(-1, -2)) * scale
@@ -83,8 +104,11 @@ class Attention(nn.Module):
             scores = scores + self._compare_places(query, key, places)
         if mask is not None:
             scores = scores + mask
-        weights = nn.functional.dropout(scores.softmax(-1), self.shape.dropout, self.training)
-        result: Tensor = self.output((weights @ value).transpose(1, 2).reshape(batch, length, width))
+        dropout = self.shape.dropout if self.shape.attention_dropout else 0.0
+        weights = torch.ops.openipu.fused_softmax(scores) if self.shape.fused_attention else scores.softmax(-1)
+        weights = nn.functional.dropout(weights, dropout, self.training)
+        mixed = (weights @ value)[..., :length, :]
+        result: Tensor = self.output(mixed.transpose(1, 2).reshape(batch, length, width))
         return result
 
     def _compare_places(self, query: Tensor, key: Tensor, places: Tensor) -> Tensor:
@@ -101,6 +125,11 @@ class Attention(nn.Module):
         return content + position
 
 
+def fill_up(*heads: Tensor) -> Iterator[Tensor]:
+    """Rows of zeros up to whole blocks of tokens."""
+    return (nn.functional.pad(part, (0, 0, 0, -part.shape[-2] % BLOCK)) for part in heads)
+
+
 def turn(heads: Tensor, angles: Tensor) -> Tensor:
     """Rotary positions: pairs of features are turned by an angle that grows with the position."""
     even, odd = heads[..., ::2], heads[..., 1::2]
@@ -115,10 +144,10 @@ class Block(nn.Module):
         super().__init__()
         self.shape = shape
         self.attention = Attention(shape, form)
-        self.norm_attention = make_layer_norm(shape.hidden, form)
+        self.norm_attention = make_layer_norm(shape.hidden, form, shape.norm_form)
         self.widen = Linear(shape.hidden, shape.feed_forward, form)
         self.narrow = Linear(shape.feed_forward, shape.hidden, form)
-        self.norm_output = make_layer_norm(shape.hidden, form)
+        self.norm_output = make_layer_norm(shape.hidden, form, shape.norm_form)
 
     def forward(self, hidden: Tensor, mask: Tensor | None = None, places: Tensor | None = None) -> Tensor:
         if self.shape.norm_first:
@@ -129,7 +158,10 @@ class Block(nn.Module):
         return result
 
     def _feed(self, hidden: Tensor) -> Tensor:
-        result: Tensor = self.narrow(activate(self.widen(hidden), self.shape.gelu))
+        wide = self.widen(hidden)
+        active = activate(wide.float() if self.shape.float_parts else wide, self.shape.gelu)
+        inner = active.to(wide.dtype)
+        result: Tensor = self.narrow(self._drop(inner) if self.shape.inner_dropout else inner)
         return result
 
     def _drop(self, hidden: Tensor) -> Tensor:
@@ -142,6 +174,9 @@ def activate(hidden: Tensor, how: Gelu) -> Tensor:
         return hidden.relu()
     if how is Gelu.QUICK:
         return hidden * (1.702 * hidden).sigmoid()
+    if how is Gelu.ERROR_FUNCTION:
+        result: Tensor = torch.ops.openipu.exact_gelu(hidden)
+        return result
     return nn.functional.gelu(hidden)
 
 
@@ -163,9 +198,9 @@ class TokenEncoder(nn.Module):
         super().__init__()
         self.shape, self.head, self.predicted = shape, head, predicted
         width = shape.embedding or shape.hidden
-        self.words = nn.Embedding(shape.vocabulary, width, dtype=form.dtype)
-        self.kinds = nn.Embedding(2, width, dtype=form.dtype)
-        self.order = nn.Embedding(shape.most_positions, width, dtype=form.dtype)
+        self.words = make_embedding(shape.vocabulary, width, form)
+        self.kinds = make_embedding(2, width, form)
+        self.order = make_embedding(shape.most_positions, width, form)
         self.norm = make_layer_norm(width, form)
         self.lift = Linear(width, shape.hidden, form) if width != shape.hidden else None
         count = 1 if shape.shares_layers else shape.layers
@@ -173,7 +208,7 @@ class TokenEncoder(nn.Module):
         if head is Head.MASKED:
             self.transform = Linear(shape.hidden, shape.hidden, form)
             self.norm_head = make_layer_norm(shape.hidden, form)
-            self.decode_shift = nn.Parameter(torch.empty(shape.vocabulary, dtype=form.dtype))
+            self.decode_shift = nn.Parameter(torch.zeros(shape.vocabulary, dtype=form.dtype))
             self.pool, self.follow = Linear(shape.hidden, shape.hidden, form), Linear(shape.hidden, 2, form)
         elif head is not Head.NONE:
             self.classify = Linear(shape.hidden, classes, form)
@@ -186,7 +221,10 @@ class TokenEncoder(nn.Module):
         if self.lift is not None:
             hidden = self.lift(hidden)
         bias = None
-        if mask is not None:
+        if mask is not None and self.shape.packed:
+            together = (mask[:, None, :] == mask[:, :, None]).to(hidden.dtype)
+            bias = ((1.0 - together) * -10000.0)[:, None]
+        elif mask is not None:
             bias = ((1.0 - mask.to(hidden.dtype)) * -10000.0)[:, None, None, :]
         elif self.shape.causal:
             bias = hidden.new_ones(1, 1, length, length)
@@ -214,8 +252,9 @@ class TokenEncoder(nn.Module):
         chosen = hidden[:, : self.predicted]  # masked tokens are moved to the front
         guessed = self.norm_head(nn.functional.gelu(self.transform(chosen)))
         words = nn.functional.linear(guessed, self.words.weight, self.decode_shift)  # the embedding's own weights
+        if labels is None:
+            return words
         pair = self.follow(torch.tanh(self.pool(hidden[:, 0])))
-        assert labels is not None
         guess = nn.functional.cross_entropy(words.flatten(0, 1).float(), labels[:, : self.predicted].flatten())
         follows = nn.functional.cross_entropy(pair.float(), labels[:, -1])
         return mark_loss(guess + follows, "sum")
@@ -229,8 +268,8 @@ class ImageEncoder(nn.Module):
         self.shape = shape
         self.patches = Convolution(3, shape.hidden, patch, form, stride=patch, padding=0)
         count = (pixels // patch) ** 2
-        self.first = nn.Parameter(torch.empty(1, 1, shape.hidden, dtype=form.dtype))
-        self.order = nn.Parameter(torch.empty(1, count + 1, shape.hidden, dtype=form.dtype))
+        self.first = make_vectors(1, 1, shape.hidden, form=form)
+        self.order = make_vectors(1, count + 1, shape.hidden, form=form)
         self.layers = nn.ModuleList([Block(shape, form) for _ in range(shape.layers)])
         self.norm = make_layer_norm(shape.hidden, form)
         self.classify = Linear(shape.hidden, classes, form)
@@ -239,6 +278,8 @@ class ImageEncoder(nn.Module):
         patches = self.patches(images).flatten(2).transpose(1, 2)
         hidden = torch.cat((self.first.expand(images.shape[0], -1, -1), patches), 1)
         hidden = hidden + self.order[:, : hidden.shape[1]]
+        if self.shape.inner_dropout:
+            hidden = nn.functional.dropout(hidden, self.shape.dropout, self.training)
         for layer in self.layers:
             hidden = layer(hidden)
         logits: Tensor = self.classify(self.norm(hidden)[:, 0])

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.encoders import Gelu
-from openipu.validation.workloads.layers import Format
+from openipu.models.layers import Format
+from openipu.models.text.encoders import Gelu
 
 Inputs = tuple[Tensor, ...]
 Built = tuple[nn.Module, Inputs]

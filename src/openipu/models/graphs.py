@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.encoders import Attention, EncoderShape
-from openipu.validation.workloads.layers import Format, Linear, make_layer_norm
+from openipu.models.layers import Format, Linear, make_layer_norm
+from openipu.models.text.encoders import Attention, EncoderShape
 
 
 class MessageLayer(nn.Module):
@@ -72,3 +72,35 @@ class SampledGraph(nn.Module):
         hidden = self.first(inner).relu()
         joined = torch.cat((hidden[:, 0], hidden.mean(1)), -1)
         return nn.functional.cross_entropy(self.second(joined).float(), labels)
+
+
+class MessageNetwork(nn.Module):
+    """Gilmer et al. 2017 (MPNN): rounds of messages, then one answer for each graph of a pack."""
+
+    def __init__(
+        self,
+        form: Format,
+        *,
+        features: int = 64,
+        described: int = 32,
+        nodes: int = 128,
+        edges: int = 64,
+        rounds: int = 6,
+    ) -> None:
+        super().__init__()
+        self.enter_nodes, self.enter_edges = Linear(features, nodes, form), Linear(described, edges, form)
+        self.layers = nn.ModuleList([MessageLayer(nodes, edges, form) for _ in range(rounds)])
+        self.answer_in, self.answer_out = Linear(nodes, nodes, form), Linear(nodes, 1, form)
+
+    def forward(
+        self, nodes: Tensor, edges: Tensor, starts: Tensor, ends: Tensor, targets: Tensor | None = None
+    ) -> Tensor:
+        """`nodes` is [graphs, nodes, features], `edges` [graphs, edges, features]; indices are within their graph."""
+        graphs, size, _ = nodes.shape
+        first = size * torch.arange(graphs, device=nodes.device)[:, None]
+        hidden, said = self.enter_nodes(nodes).flatten(0, 1), self.enter_edges(edges).flatten(0, 1)
+        for layer in self.layers:
+            hidden, said = layer(hidden, said, (starts + first).flatten(), (ends + first).flatten())
+        pooled = self.answer_in(hidden.view(graphs, size, -1)).relu().mean(1)
+        answer: Tensor = self.answer_out(pooled).flatten()
+        return answer if targets is None else nn.functional.mse_loss(answer.float(), targets.float())

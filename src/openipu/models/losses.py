@@ -19,6 +19,24 @@ class WithClassLoss(nn.Module):
         return nn.functional.cross_entropy(self.body(inputs).float(), labels)
 
 
+class WithMixedImages(nn.Module):
+    """A classifier of images that arrive as bytes: made numbers, normalised and mixed in pairs on the device, as the
+    vendor's public pre-training of ViT does it. Labels are mixed likewise."""
+
+    def __init__(self, body: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.body, self.dtype = body, dtype
+
+    def forward(self, images: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        mean, deviation = (images.new_full((1, 3, 1, 1), value, dtype=torch.float) for value in (0.45, 0.22))
+        clear = ((images.float() / 255.0 - mean) / deviation).to(self.dtype)
+        mixed = share * clear + (1.0 - share) * clear.roll(1, 0)
+        logits = self.body(mixed).float()
+        losses = [nn.functional.cross_entropy(logits, wanted) for wanted in (labels, labels.roll(1, 0))]
+        part = share.float().mean()
+        return mark_loss(part * losses[0] + (1.0 - part) * losses[1], "sum")
+
+
 class WithPixelLoss(nn.Module):
     """A class for every pixel."""
 

@@ -7,19 +7,26 @@ of the vendor's public example of that name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from openipu.validation.workloads.encoders import EncoderShape, Gelu, ImageEncoder, PairEncoder, TokenEncoder
-from openipu.validation.workloads.graphs import GraphTransformer, SampledGraph
-from openipu.validation.workloads.language import build_bert, build_decoder
-from openipu.validation.workloads.losses import WithClassLoss, WithPixelLoss, WithTeacher
-from openipu.validation.workloads.spec import BASE, LARGE, SMALL, Built, Inputs, ModelSpec, count_inputs, count_labels
-from openipu.validation.workloads.speech import Conformer, ConformerShape, Transducer
-from openipu.validation.workloads.swin import SwinShape, SwinTransformer
-from openipu.validation.workloads.tables import DeepRecommender, WideAndDeep
-from openipu.validation.workloads.vision import EfficientNetwork, Make, ResidualNetwork, SmallNetwork, Unet
+from openipu.models.graphs import GraphTransformer, MessageNetwork, SampledGraph
+from openipu.models.images.detection import GridDetector, GridShape
+from openipu.models.images.mobile import SECOND, THIRD, MobileNetwork
+from openipu.models.images.networks import EfficientNetwork, Make, ResidualNetwork, SmallNetwork, Unet
+from openipu.models.images.pictures import PictureDecoder, PictureShape
+from openipu.models.images.regions import RegionDetector, RegionShape
+from openipu.models.images.swin import SwinShape, SwinTransformer
+from openipu.models.losses import WithClassLoss, WithMixedImages, WithPixelLoss, WithTeacher
+from openipu.models.smaller import SMALLER
+from openipu.models.sound.speech import Conformer, ConformerShape, Transducer
+from openipu.models.sound.writers import Writer, WriterShape
+from openipu.models.spec import BASE, LARGE, SMALL, Built, Inputs, ModelSpec, count_inputs, count_labels
+from openipu.models.tables import DeepRecommender, WideAndDeep
+from openipu.models.text.encoders import EncoderShape, Gelu, ImageEncoder, PairEncoder, TokenEncoder
+from openipu.models.text.language import build_bert, build_decoder
 
 Builder = Callable[[ModelSpec, int], Built]
 
@@ -66,10 +73,39 @@ def _build_efficientnet(spec: ModelSpec, batch: int) -> Built:
     return _label(spec, model, batch, (_make_images(spec, batch),))
 
 
+def _build_mobilenet(spec: ModelSpec, batch: int) -> Built:
+    model = MobileNetwork(Make(spec.form, spec.training), THIRD if spec.size == "v3" else SECOND)
+    return _label(spec, model, batch, (_make_images(spec, batch),))
+
+
+DETECTED = 32  # things of an image, at most
+
+
+def _build_grid_detector(spec: ModelSpec, batch: int) -> Built:
+    model = GridDetector(Make(spec.form, spec.training), GridShape(crossing=spec.size == "v4"))
+    images = _make_images(spec, batch)
+    if not spec.training:
+        return model, (images,)
+    cells = count_labels(batch, DETECTED)
+    return model, (images, cells, torch.empty(batch, DETECTED, 4), cells)
+
+
+def _build_region_detector(spec: ModelSpec, batch: int) -> Built:
+    model = RegionDetector(Make(spec.form, spec.training), RegionShape(spec.pixels))
+    images = _make_images(spec, batch)
+    if not spec.training:
+        return model, (images,)
+    return model, (images, torch.empty(batch, DETECTED, 4), count_labels(batch, DETECTED))
+
+
 def _build_unet(spec: ModelSpec, batch: int) -> Built:
-    model = Unet(spec.form)
     images = _make_images(spec, batch, 1)
-    return WithPixelLoss(model), (images, torch.empty(batch, 388, 388, dtype=torch.long))
+    industrial = spec.size == "industrial"
+    model = Unet(spec.form, width=32, padded=True) if industrial else Unet(spec.form)
+    if not spec.training:
+        return model, (images,)
+    side = spec.pixels if industrial else 388
+    return WithPixelLoss(model), (images, count_labels(batch, side, side))
 
 
 def _build_small_network(spec: ModelSpec, batch: int) -> Built:
@@ -78,9 +114,23 @@ def _build_small_network(spec: ModelSpec, batch: int) -> Built:
 
 def _build_vit(spec: ModelSpec, batch: int) -> Built:
     sizes = {"small": SMALL, "large": LARGE}.get(spec.size, BASE)
-    shape = EncoderShape(**sizes, norm_first=True, dropout=0.1 if spec.training else 0.0, separate=True)
+    mixed = spec.training and bool(spec.detail("mixed_images", 0))
+    shape = EncoderShape(
+        **sizes,
+        norm_first=True,
+        dropout=0.1 if spec.training else 0.0,
+        attention_dropout=bool(spec.detail("attention_dropout", 1)),
+        fused_attention=bool(spec.detail("fused_attention", 0)),
+        padded_attention=bool(spec.detail("padded_attention", 0)),
+        gelu=spec.gelu,
+        separate=True,
+        inner_dropout=mixed,
+    )
     model = ImageEncoder(shape, spec.form, patch=16, classes=1000, pixels=spec.pixels)
     images = _make_images(spec, batch)
+    if mixed:
+        labels, share = count_labels(batch), torch.empty(batch, 1, 1, 1, dtype=spec.form.dtype)
+        return WithMixedImages(model, spec.form.dtype), (images.to(torch.uint8), labels, share)
     return model, ((images, torch.empty(batch, dtype=torch.long)) if spec.training else (images,))
 
 
@@ -98,11 +148,17 @@ ZERO_SHOT_TEXTS = 100  # classes that an image is compared with, each a text
 
 
 def _build_clip(spec: ModelSpec, batch: int) -> Built:
+    alone = spec.size == "text"  # Stable Diffusion's, which is that of the large CLIP
     text_shape = EncoderShape(
-        12, 512, 8, 2048, vocabulary=49408, norm_first=True, gelu=Gelu.QUICK, separate=True, causal=True
+        **(BASE if alone else {"layers": 12, "hidden": 512, "heads": 8, "feed_forward": 2048}),
+        vocabulary=49408,
+        norm_first=True,
+        gelu=Gelu.QUICK,
+        separate=True,
+        causal=True,
     )
     text = TokenEncoder(text_shape, spec.form)
-    if spec.size == "text":
+    if alone:
         return text, (count_inputs(batch, 77),)
     shape = EncoderShape(**BASE, norm_first=True, gelu=Gelu.QUICK, separate=True)
     image = ImageEncoder(shape, spec.form, patch=32, classes=512)
@@ -122,20 +178,37 @@ _SWIN_SHAPES = {
 
 def _build_swin(spec: ModelSpec, batch: int) -> Built:
     size = f"{spec.size} {spec.pixels}" if spec.pixels != 224 else spec.size
-    model = SwinTransformer(_SWIN_SHAPES[size], spec.form)
+    padded = bool(spec.detail("padded_attention", 0))
+    model = SwinTransformer(replace(_SWIN_SHAPES[size], gelu=spec.gelu, padded_attention=padded), spec.form)
     images = _make_images(spec, batch)
     return model, ((images, torch.empty(batch, dtype=torch.long)) if spec.training else (images,))
 
 
+_SERVED_CONFORMER = ConformerShape(12, 256, 4, features=64, kernel=15, folded=True)
+_SPOKEN_CHARACTERS, _SPOKEN_WORDS = 4233, 48  # of AISHELL, in the vendor's public example
+_SPOKEN_DROPOUT = 0.1
+
+
 def _build_conformer(spec: ModelSpec, batch: int) -> Built:
-    medium = ConformerShape(16, 256, 4)
-    small = ConformerShape(12, 256, 4, features=64, kernel=15)
-    shape = medium if spec.training else small
-    model = Conformer(shape, spec.form, classes=5000 if spec.training else 0)
+    """In training the encoder and the decoder of the vendor's public example, which follows WeNet."""
+    shape = _SERVED_CONFORMER
+    if spec.training:
+        shape = ConformerShape(12, 256, 4, kernel=15, feed_forward=8, dropout=_SPOKEN_DROPOUT)
     frames = torch.empty(batch, spec.length, shape.features, dtype=spec.form.dtype)
     if not spec.training:
-        return model, (frames,)
-    return model, (frames, torch.empty(batch, -(-spec.length // 4), dtype=torch.long))
+        return Conformer(shape, spec.form), (frames,)
+    sizes = WriterShape(6, 256, 4, 2048, _SPOKEN_CHARACTERS, _SPOKEN_WORDS, _SPOKEN_DROPOUT)
+    writer = Writer(sizes, spec.form)
+    model = Conformer(shape, spec.form, classes=_SPOKEN_CHARACTERS, writer=writer)
+    heard = torch.empty(batch, -(-spec.length // 4), dtype=torch.long)
+    filled = torch.empty(heard.shape, dtype=spec.form.dtype)
+    return model, (frames, heard, count_inputs(batch, _SPOKEN_WORDS), filled)
+
+
+def _build_picture_decoder(spec: ModelSpec, batch: int) -> Built:
+    shape = PictureShape()
+    images = torch.empty(batch, 3, 256, 256, dtype=spec.form.dtype)
+    return PictureDecoder(shape, spec.form), (count_inputs(batch, shape.words), images)
 
 
 def _build_transducer(spec: ModelSpec, batch: int) -> Built:
@@ -168,6 +241,14 @@ def _build_sampled_graph(spec: ModelSpec, batch: int) -> Built:
     return SampledGraph(spec.form), (near, far, count_labels(batch))
 
 
+def _build_message_network(spec: ModelSpec, batch: int) -> Built:
+    """Molecules of 32 atoms and 64 bonds, each bond in both directions."""
+    nodes = torch.empty(batch, 32, 64, dtype=spec.form.dtype)
+    edges = torch.empty(batch, 128, 32, dtype=spec.form.dtype)
+    model = MessageNetwork(spec.form)
+    return model, (nodes, edges, count_labels(batch, 128), count_labels(batch, 128), torch.empty(batch))
+
+
 BUILDERS: Mapping[str, Builder] = {
     "resnet": _build_resnet,
     "resnext": _build_resnext,
@@ -184,6 +265,12 @@ BUILDERS: Mapping[str, Builder] = {
     "wide and deep": _build_wide_and_deep,
     "dlrm": _build_dlrm,
     "decoder": build_decoder,
+    "picture decoder": _build_picture_decoder,
     "graph transformer": _build_graph_transformer,
     "sampled graph": _build_sampled_graph,
+    "mobilenet": _build_mobilenet,
+    "grid detector": _build_grid_detector,
+    "region detector": _build_region_detector,
+    "message network": _build_message_network,
+    **SMALLER,
 }

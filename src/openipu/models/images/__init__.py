@@ -1,0 +1,1 @@
+"""Networks on images: what is in them, and where."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import sys
 import tempfile
 import time
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from bench.cells import EAGER, INSTANT, VARIANTS, WAYS
+from bench.cells import EAGER, INSTANT, VARIANTS, VECTORS, WAYS
 from bench.figures import Figures
 from bench.models import MODELS
 from bench.page import print_tables, write_page
@@ -56,9 +57,17 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--update-docs", action="store_true", help="renew the tables of docs/performance.md")
     parser.add_argument("--cache", type=Path, help="keep compiled code here; default: a directory that is removed")
     parser.add_argument("--logs", type=Path, help="keep what the processes print here; default: beside the cache")
+    parser.add_argument(
+        "--vectors",
+        choices=tuple(VECTORS),
+        help="let every way but ONNX Runtime use no more than these vectors, as on an older processor; give --json a "
+        "file of its own",
+    )
     parsed = parser.parse_args(arguments)
     if parsed.rounds < 1:
         parser.error("--rounds must be at least 1")
+    if parsed.vectors and (parsed.json == RESULTS or parsed.update_docs):
+        parser.error("--vectors needs a results file of its own (--json), and is not for the page")
     return parsed
 
 
@@ -93,6 +102,8 @@ def describe_host(plan: RunPlan) -> dict[str, str | int | float]:
 
 def main() -> None:
     arguments = parse_arguments()
+    if arguments.vectors:
+        os.environ.update(VECTORS[arguments.vectors])  # every process inherits them
     store = Store(arguments.json)
     if not arguments.show:
         with tempfile.TemporaryDirectory(prefix="openipu-bench-") as directory:

@@ -22,7 +22,15 @@ class Kind(StrEnum):
 
     EAGER = "eager"
     COMPILE = "torch.compile"
+    ONNX_RUNTIME = "ONNX Runtime"
     OPENIPU = "openipu"
+
+
+# Vectors of an older processor, for PyTorch's own kernels and for oneDNN's. ONNX Runtime asks the processor.
+VECTORS: dict[str, Mapping[str, str]] = {
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
+    "default": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class Way:
 
 EAGER = Way("eager", Kind.EAGER)
 COMPILE = Way("torch.compile", Kind.COMPILE)
+ONNX_RUNTIME = Way("ONNX Runtime", Kind.ONNX_RUNTIME)
 INSTANT = Way("openipu instant", Kind.OPENIPU, tier="instant")
 COMPILED = Way("openipu compiled", Kind.OPENIPU, tier="compiled")
 CHOSEN = Way("openipu", Kind.OPENIPU)
@@ -62,8 +71,11 @@ INSTANT_FLOAT32 = Way("openipu instant float32", Kind.OPENIPU, tier="instant", p
 # In the order of preparation: openipu's own choice compiles, compares both tiers and keeps its verdict. What it made is
 # then in the cache for the pinned tier; the other way round, the choice would find compiled code and no verdict.
 WAYS: dict[str, Way] = {
-    way.name: way for way in (EAGER, COMPILE, INSTANT, INSTANT_FLOAT32, CHOSEN, CHOSEN_FLOAT32, COMPILED)
+    way.name: way for way in (EAGER, COMPILE, ONNX_RUNTIME, INSTANT, INSTANT_FLOAT32, CHOSEN, CHOSEN_FLOAT32, COMPILED)
 }
+
+
+INFERENCE_WAYS = (EAGER, COMPILE, ONNX_RUNTIME, INSTANT, CHOSEN, COMPILED)
 
 
 @dataclass(frozen=True)
@@ -87,10 +99,11 @@ class Cell:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways of the comparison. Half is compared with eager half and with our own float32."""
+        """The ways of the comparison. Half is compared with eager half and with our own float32, inference in float32
+        with ONNX Runtime as well."""
         if self.precision == "half":
             return (EAGER, INSTANT, INSTANT_FLOAT32, CHOSEN, CHOSEN_FLOAT32, COMPILED)
-        return (EAGER, COMPILE, INSTANT, CHOSEN, COMPILED)
+        return (EAGER, COMPILE, INSTANT, CHOSEN, COMPILED) if self.training else INFERENCE_WAYS
 
     @classmethod
     def parse(cls, key: str) -> Cell:

@@ -5,11 +5,13 @@ In: a `Store`. Out: ratios, shares and seconds of single cells, None where somet
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cells import Cell
+from bench.cells import CHOSEN, INSTANT, Cell
 from bench.ratios import Spread, compare, find_limit_seconds, summarize
 from bench.store import Store
 
@@ -29,6 +31,18 @@ class Figures:
     def find_speed(self, cell: Cell, way: str, against: str) -> Spread | None:
         """How many times faster a way is than another: the spread of the rounds' ratios."""
         return compare_seconds(self._find_seconds(cell, against), self._find_seconds(cell, way))
+
+    def find_own_speed(self, cell: Cell, against: str) -> Spread | None:
+        """The speed of openipu's own choice over a way; of its instant tier where nothing was compiled."""
+        return self.find_speed(cell, CHOSEN.name, against) or self.find_speed(cell, INSTANT.name, against)
+
+    def find_latency(self, model: str, way: str) -> tuple[float, float] | None:
+        """Seconds of a single request: the median, and the 99th percentile."""
+        seconds = self.store.read("latency").get(model, {}).get("ways", {}).get(way, {}).get("seconds")
+        if not seconds:
+            return None
+        ordered = sorted(seconds)
+        return statistics.median(ordered), ordered[math.ceil(0.99 * len(ordered)) - 1]
 
     def find_seconds(self, cell: Cell, way: str) -> Spread | None:
         """Seconds of a step."""

@@ -98,12 +98,12 @@ def measure(model: Model, rounds: int) -> dict[str, list[float]]:
 def wait_for_rounding() -> None:
     """Have the native rounding, which programs compile in the background, before anything is measured."""
     from openipu.run.half.rounded_draws import has_kernel
-    from openipu.run.native import prepare_rounding, take_over_rounding
+    from openipu.run.native import prepare_kernels, take_over_kernels
 
-    prepare_rounding(build=True)
+    prepare_kernels(build=True)
     while not has_kernel():
         time.sleep(0.1)
-        take_over_rounding()
+        take_over_kernels()
 
 
 def main() -> None:

@@ -18,12 +18,14 @@ from bench.cells import (
     EAGER,
     INSTANT,
     INSTANT_FLOAT32,
+    ONNX_RUNTIME,
     Cell,
 )
 from bench.figures import Figures, compare_seconds
 from bench.models import MODELS
-from bench.ratios import Spread, find_geometric_mean, measure_growth
+from bench.ratios import Spread, find_geometric_mean, measure_growth, summarize
 from bench.sections.flatness import SETTLED_AFTER
+from bench.sections.generation import PLAIN
 from bench.sections.planning import LAYERS
 
 MISSING = "–"
@@ -45,6 +47,8 @@ def make_tables(figures: Figures) -> list[Table]:
     tables = [
         make_speed_table(figures, "training", "Training, float32", "training-float32-1"),
         make_speed_table(figures, "inference", "Inference, float32", "inference-float32-1"),
+        make_latency_table(figures),
+        make_generation_table(figures),
         make_speed_table(
             figures,
             "accumulation",
@@ -72,16 +76,17 @@ def drop_empty_columns(table: Table) -> Table:
 
 
 def make_speed_table(figures: Figures, name: str, title: str, variant: str) -> Table:
-    """Speed over eager of every way, and of openipu over torch.compile."""
-    ways = (COMPILE, INSTANT, COMPILED, CHOSEN)
+    """Speed over eager of every way, and of openipu over the others; of its instant tier where nothing was compiled."""
+    ways = (COMPILE, ONNX_RUNTIME, INSTANT, COMPILED, CHOSEN)
+    rivals = (COMPILE, ONNX_RUNTIME)
     limited = variant.endswith("float32-1")
-    headings = ("model", "eager ms", *(f"{way.name}" for way in ways), "openipu over torch.compile")
+    headings = ("model", "eager ms", *(way.name for way in ways), *(f"openipu over {way.name}" for way in rivals))
     table = Table(name, f"{title}: speed over eager", headings + (("share of the limit",) if limited else ()))
-    columns: list[list[float | None]] = [[] for _ in range(len(ways) + 1)]
+    columns: list[list[float | None]] = [[] for _ in range(len(ways) + len(rivals))]
     for model in figures.list_models(variant):
         cell = Cell.parse(f"{model}-{variant}")
         speeds = [figures.find_speed(cell, way.name, EAGER.name) for way in ways]
-        speeds.append(figures.find_speed(cell, CHOSEN.name, COMPILE.name))
+        speeds += [figures.find_own_speed(cell, way.name) for way in rivals]
         for column, speed in zip(columns, speeds, strict=True):
             column.append(None if speed is None else speed.median)
         texts = [show_speed(speed) for speed in speeds]
@@ -95,6 +100,35 @@ def make_speed_table(figures: Figures, name: str, title: str, variant: str) -> T
         means = [find_geometric_mean(column) for column in columns]
         texts = [MISSING if mean is None else f"{mean:.2f}x" for mean in means]
         table.rows.append(("geometric mean", "", *texts, *(("",) if limited else ())))
+    return table
+
+
+def make_latency_table(figures: Figures) -> Table:
+    """One request after another, a sample each: how long most of them take, and how long one in a hundred."""
+    ways = (EAGER, COMPILE, ONNX_RUNTIME, INSTANT, CHOSEN)
+    columns = [f"{way.name} {part} ms" for way in ways for part in ("median", "99 %")]
+    table = Table("latency", "A single request of inference, float32, one sample", ("model", *columns))
+    for model, entry in MODELS.items():
+        found = [figures.find_latency(model, way.name) for way in ways]
+        if any(pair is not None for pair in found):
+            texts = [
+                MISSING if pair is None else f"{1e3 * value:,.3f}" for pair in found for value in (pair or (0.0, 0.0))
+            ]
+            table.rows.append((entry.title, *texts))
+    return table
+
+
+def make_generation_table(figures: Figures) -> Table:
+    """Greedy generation and beam search against plain Transformers."""
+    headings = ("model", "way", "ms a call", "over Transformers")
+    table = Table("generation", "Generation with GPT-2: a prompt of 16 tokens, 49 new ones, one sequence", headings)
+    for size, result in figures.store.read("generation").items():
+        plain = result["ways"].get(PLAIN, {}).get("seconds")
+        for way, entry in result["ways"].items():
+            seconds = entry.get("seconds")
+            if seconds is not None:
+                speed = MISSING if way == PLAIN else show_speed(compare_seconds(plain, seconds))
+                table.rows.append((size, way, show_milliseconds(summarize(seconds)), speed))
     return table
 
 

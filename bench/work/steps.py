@@ -2,14 +2,16 @@
 
 In: a cell and a way, by name. Out: seconds of preparing it, of steps, and memory. Each way is written as its users
 write it: eager PyTorch and `torch.compile` as a loop over backward and the optimizer, openipu through
-`poptorch.trainingModel` and `poptorch.inferenceModel`.
+`poptorch.trainingModel` and `poptorch.inferenceModel`, ONNX Runtime on an exported file.
 """
 
 from __future__ import annotations
 
 import logging
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 _started = time.perf_counter()
@@ -29,8 +31,10 @@ SETTLING_SECONDS = 0.5  # more of them where they are short
 class StepRunner:
     """A model that is stepped when its turn comes."""
 
-    def __init__(self, cell: str, way: str) -> None:
+    def __init__(self, cell: str, way: str, batch: int = 0) -> None:
+        """`batch`: samples of a step; 0 is the model's own choice."""
         self.cell = Cell.parse(cell)
+        self._batch = batch
         self.way = WAYS[way]
         self.model = MODELS[self.cell.model]
         self.step: Step = _refuse
@@ -49,7 +53,7 @@ class StepRunner:
         torch.manual_seed(0)
         module = self.model.build()
         self._module = module.train() if self.cell.training else module.eval()
-        self._inputs = make_call_inputs(self.cell, self.model)
+        self._inputs = make_call_inputs(self.cell, self.model, self._batch)
         if (self.way.precision or self.cell.precision) == "half":
             self._module.half()
             self._inputs = tuple(value.half() if value.is_floating_point() else value for value in self._inputs)
@@ -93,6 +97,16 @@ class StepRunner:
             step()
         return (time.perf_counter() - started) / steps
 
+    def list_seconds(self, steps: int) -> list[float]:
+        """Seconds of each of so many steps, after one that does not count."""
+        step, found = self.step, []
+        step()
+        for _ in range(steps):
+            started = time.perf_counter()
+            step()
+            found.append(time.perf_counter() - started)
+        return found
+
     def begin_steady_state(self) -> None:
         """From here on the peak of memory is that of steps, not of preparing them."""
         self._whole_peak_bytes = read_peak_bytes()
@@ -118,9 +132,9 @@ class StepRunner:
         }
 
 
-def make_call_inputs(cell: Cell, model: Model) -> tuple[torch.Tensor, ...]:
+def make_call_inputs(cell: Cell, model: Model, batch: int = 0) -> tuple[torch.Tensor, ...]:
     """One call's worth: with accumulation, micro-batches of one sample. Inference has no labels."""
-    inputs = model.make_inputs(model.batch if cell.accumulation == 1 else cell.accumulation)
+    inputs = model.make_inputs(batch or (model.batch if cell.accumulation == 1 else cell.accumulation))
     return inputs if cell.training else inputs[:1]
 
 
@@ -144,6 +158,8 @@ def make_step(
     """What one call does in this way; inference has no optimizer."""
     if way.kind is Kind.OPENIPU:
         return _make_openipu_step(cell, module, inputs, optimizer)
+    if way.kind is Kind.ONNX_RUNTIME:
+        return make_onnx_step(module, inputs)
     forward: Any = torch.compile(module) if way.kind is Kind.COMPILE else module
     if optimizer is None:
         return _make_evaluation(forward, inputs)
@@ -174,6 +190,27 @@ def _make_evaluation(forward: Any, inputs: tuple[torch.Tensor, ...]) -> Step:
             return forward(*inputs)
 
     return step
+
+
+def make_onnx_step(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Step:
+    """The module as a file, in ONNX Runtime with as many threads as PyTorch has."""
+    import onnxruntime
+
+    from bench.work.onnx_export import export_module
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        export_module(module, inputs, path)
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    given = {"x": inputs[0].numpy()}
+    (found,) = session.run(None, given)
+    with torch.inference_mode():
+        expected = module(*inputs)
+    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-3)
+    return lambda: session.run(None, given)
 
 
 def _make_openipu_step(

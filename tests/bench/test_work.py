@@ -17,14 +17,15 @@ from bench.processes import ROOT, WorkerError, WorkerProcess
 from bench.sections.steps import make_play, measure_cell
 from bench.store import Store
 from bench.turns import Budget
-from bench.work.counting import count_flops, count_optimizer_bytes
+from bench.work import counting
+from bench.work.counting import HostMeter, count_flops, count_optimizer_bytes
 from bench.work.process_figures import (
     read_cpu_seconds,
     read_peak_bytes,
     read_resident_bytes,
     reset_peak,
 )
-from bench.work.steps import make_call_inputs, make_optimizer, make_step
+from bench.work.steps import make_call_inputs, make_onnx_step, make_optimizer, make_step
 
 pytestmark = pytest.mark.slow
 
@@ -191,3 +192,27 @@ def test_a_cell_is_measured_from_end_to_end(tmp_path):
         assert entry["seconds"][0] > 0  # in the second round a way may sit out
         assert entry["first_seconds"] > 0
         assert 0 < entry["peak_bytes"] < 2**32
+
+
+def test_onnx_runtime_runs_the_exported_model():
+    pytest.importorskip("onnxruntime")
+    model = MODELS["cnn"]
+    inputs = make_call_inputs(Cell("cnn", training=False), model, batch=1)
+    (found,) = make_onnx_step(model.build().eval(), inputs)()
+    assert found.shape == (1, 10)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs both libraries")
+@pytest.mark.parametrize("seconds", [(4.0, 2.0), (2.0, 4.0)], ids=["oneDNN is quicker", "MKL is quicker"])
+def test_the_host_limit_is_that_of_the_faster_library(monkeypatch, seconds):
+    times = iter([*seconds, 0.5])  # of the two products and the copy
+    monkeypatch.setattr(counting, "PRODUCT_SIZE", 8)
+    monkeypatch.setattr(counting, "COPY_BYTES", 64)
+
+    def run(work):
+        work()
+        return next(times)
+
+    monkeypatch.setattr(counting, "_time", run)
+    # 2 * 8^3 operations in 2 s; 64 bytes read and 64 written in 0.5 s.
+    assert HostMeter().measure() == {"flops_per_second": 512.0, "bytes_per_second": 256.0}

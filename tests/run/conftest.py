@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from openipu.graph import (
     RunOptions,
 )
 from openipu.run import Executable, split_micro_batch
+from openipu.run.native import NativeBuild, NativeProgram
+from openipu.run.native.shared_kernels import write_job
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the helpers beside the tests
 
@@ -40,6 +43,16 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def shared_native(tmp_path_factory: pytest.TempPathFactory) -> NativeProgram:
+    """The native code that all programs share, compiled into a cache of its own."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs a C++ compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENIPU_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        return NativeBuild(write_job(), background=False).finish()
 
 
 @pytest.fixture

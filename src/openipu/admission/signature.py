@@ -16,13 +16,20 @@ from openipu.graph import Graph, GraphInput, GraphOutput, InputKind, OutputKind,
 
 _MICRO_INPUTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT, InputKind.INPUT, InputKind.HYPER)
 _UPDATE_INPUTS = (InputKind.PARAMETER, InputKind.GRADIENT, InputKind.STATE, InputKind.HYPER, InputKind.CONSTANT)
-_INFERENCE_OUTPUTS = (OutputKind.OUTPUT, OutputKind.BUFFER, OutputKind.INPUT, OutputKind.PARAMETER)
+_INFERENCE_OUTPUTS = (
+    OutputKind.OUTPUT,
+    OutputKind.BUFFER,
+    OutputKind.INPUT,
+    OutputKind.PARAMETER,
+    OutputKind.CARRIED,
+)
 _TRAINING_OUTPUTS = (*_INFERENCE_OUTPUTS, OutputKind.LOSS, OutputKind.GRADIENT)
 _UPDATE_OUTPUTS = (OutputKind.PARAMETER, OutputKind.STATE)
 _WRITTEN = {
     OutputKind.BUFFER: InputKind.BUFFER,
     OutputKind.INPUT: InputKind.INPUT,
     OutputKind.PARAMETER: InputKind.PARAMETER,
+    OutputKind.CARRIED: InputKind.PARAMETER,
     OutputKind.STATE: InputKind.STATE,
 }
 

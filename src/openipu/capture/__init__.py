@@ -10,6 +10,7 @@ from openipu.capture.active import (
     set_block,
 )
 from openipu.capture.constructs.calls import call_in_graph
+from openipu.capture.constructs.carried import carry_parameter
 from openipu.capture.constructs.custom_ops import (
     CustomOp,
     call_custom_op,
@@ -23,7 +24,13 @@ from openipu.capture.constructs.streams import mark_stream
 from openipu.capture.constructs.subgraphs import capture_branches, capture_loop
 from openipu.capture.failures import DynamicShapeError
 from openipu.capture.hosting import is_on_ipu, lift, on_host
-from openipu.capture.lines import find_written_line, keep_user_frames, quote_line, register_internal_directory
+from openipu.capture.lines import (
+    find_user_line,
+    find_written_line,
+    keep_user_frames,
+    quote_line,
+    register_internal_directory,
+)
 from openipu.capture.model.traced import Traced
 from openipu.capture.model.twins import list_tensors
 from openipu.capture.optimizer.structure import (
@@ -56,12 +63,14 @@ __all__ = [
     "capture_branches",
     "capture_loop",
     "capture_program",
+    "carry_parameter",
     "compute_hyper_parameters",
     "describe_groups",
     "describe_optimizer",
     "find_active",
     "find_custom_op",
     "find_kind",
+    "find_user_line",
     "find_written_line",
     "group_convolutions",
     "hold_models",

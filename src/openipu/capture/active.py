@@ -45,6 +45,7 @@ class ActiveCapture:
     calls: list[object] = field(default_factory=list)  # keeps calls alive until they are in the finished graph
     streams: list[StreamMark] = field(default_factory=list)
     groups_convolutions: bool = False  # inside a multi-convolution
+    carried: dict[str, torch.Tensor] = field(default_factory=dict)  # parameter -> its value after the next update
 
     def warn(self, message: str) -> None:
         """Once each."""
@@ -115,13 +116,13 @@ def mark_tensor(tensor: torch.Tensor, attributes: Mapping[str, Any]) -> torch.Te
     """Add to the Note.attributes of the op that made `tensor`: its share of memory, that it is a checkpoint."""
     capture = _state.current
     if capture is not None:
-        node = _skip_views(capture.recorder.node_of(tensor))
+        node = skip_views(capture.recorder.node_of(tensor))
         note = note_of(node)
         node.meta[NOTE] = replace(note, attributes={**note.attributes, **attributes})
     return tensor
 
 
-def _skip_views(node: fx.Node) -> fx.Node:
+def skip_views(node: fx.Node) -> fx.Node:
     """The op whose memory a view shows: `linear` on three dimensions ends in a view of its matrix product."""
     while isinstance(node.target, OpOverload):
         schema = node.target._schema

@@ -62,7 +62,8 @@ def refuse_stray_tensor(tensor: torch.Tensor, operation: object) -> CaptureError
             f"Expected an IPU tensor but got tensor(device={tensor.device.type}, shape={list(tensor.shape)}, "
             f"dtype={_SCALAR_NAMES.get(dtype, dtype)}).\n"
             'Constant tensors should be moved explicitly to the IPU, via cpu_tensor.to("ipu"). '
-            f"The tensor is an operand of {operation}; if it is to change between calls, register it as a buffer."
+            f"The tensor is an operand of {operation}; if it is to change between calls, register it as a buffer. "
+            "PopTorch 2 took such tensors as constants: so does OPENIPU_HOST_TENSORS=constants."
         )
     )
 

@@ -70,8 +70,13 @@ def capture_program(
     training: bool,
     optimizer: OptimizerSpec | None,
     name: str,
+    like: Program | None = None,
 ) -> Program:
-    """Run forward once on meta tensors that claim to live on "ipu:0", and record what it does."""
+    """Run forward once on meta tensors that claim to live on "ipu:0", and record what it does.
+
+    `like`: a program of this model and optimizer for another batch. Its update is taken over if it is of the same
+    gradients: it knows no batch.
+    """
     if is_capturing() or getattr(_own, "capturing", False):  # a host function may run in between
         raise CaptureError(
             "A model cannot be compiled inside the forward of another: call it as a plain module there, or compile it "
@@ -84,7 +89,7 @@ def capture_program(
     with hold_models(), pause_collection(), torch.inference_mode(False):
         _own.capturing = True
         try:
-            return _capture(model, root, tuple(args), kwargs, optimizer if training else None, name)
+            return _capture(model, root, tuple(args), kwargs, optimizer if training else None, name, like)
         finally:
             _own.capturing = False
 
@@ -106,6 +111,7 @@ def _capture(
     kwargs: Mapping[str, Any],
     optimizer: OptimizerSpec | None,
     name: str,
+    like: Program | None,
 ) -> Program:
     twins = ModelTwins(root)
     _check_spec(optimizer, twins)
@@ -120,7 +126,9 @@ def _capture(
     results, tree = collect_results(trace, capture)
     check_streams(capture, inputs, results)
     micro = _build_graph(recorder, inputs, results)
-    update = None if optimizer is None else _capture_update(optimizer, twins, trace)
+    update = None if optimizer is None or like is None else _take_update(like, micro)
+    if optimizer is not None and update is None:
+        update = _capture_update(optimizer, twins, trace, capture.carried)
     return Program(
         name=name,
         micro=micro,
@@ -283,7 +291,17 @@ def _build_graph(recorder: Recorder, inputs: list[GraphInput], results: list[Res
     return Graph(finish_graph(functional, tuple(returned)), tuple(signature), tuple(outputs))
 
 
-def _capture_update(optimizer: OptimizerSpec, twins: ModelTwins, trace: Trace) -> CapturedUpdate:
+def _take_update(like: Program, micro: Graph) -> CapturedUpdate | None:
+    """The update of another program, if it is of the same gradients."""
+    same = all(
+        like.micro.outputs_of(kind) == micro.outputs_of(kind) for kind in (OutputKind.GRADIENT, OutputKind.CARRIED)
+    )
+    return CapturedUpdate(like.update, like.state_slots) if same and like.update is not None else None
+
+
+def _capture_update(
+    optimizer: OptimizerSpec, twins: ModelTwins, trace: Trace, carried: Mapping[str, torch.Tensor]
+) -> CapturedUpdate:
     trained = {
         name: TrainedParameter(name, tuple(twin.shape), twin.dtype)
         for name, twin in twins.parameters.items()
@@ -293,5 +311,11 @@ def _capture_update(optimizer: OptimizerSpec, twins: ModelTwins, trace: Trace) -
         raise LossError(
             "No parameter that the optimizer holds gets a gradient from the loss. "
             "Check that the optimizer was made from this model's parameters, and that they take part in forward."
+        )
+    both = [name for group in optimizer.groups for name in group.parameters if name in trained and name in carried]
+    if both:
+        raise CaptureError(
+            f"Forward moves {', '.join(both[:5])} once an update, and the optimizer trains it as well. Leave it out of "
+            "the optimizer, or give it requires_grad=False: what follows other weights has no update of its own."
         )
     return capture_update(optimizer, trained)

@@ -100,6 +100,7 @@ def draws_random_numbers(snapshot: Snapshot) -> bool:
 def _run_step(snapshot: Snapshot, step: Tensors) -> tuple[Tensors, Snapshot]:
     program, count = snapshot.program, snapshot.micro_batches if snapshot.program.training else 1
     totals: Tensors = {}
+    carried: Tensors = {}
     outputs: dict[str, list[torch.Tensor]] = {}
     for index in range(count):
         part = {name: value.chunk(count)[index] if value.dim() else value for name, value in step.items()}
@@ -108,11 +109,13 @@ def _run_step(snapshot: Snapshot, step: Tensors) -> tuple[Tensors, Snapshot]:
             outputs.setdefault(name, []).append(value)
         for name, value in found[OutputKind.GRADIENT].items():
             totals[name] = totals[name] + value if name in totals else value
+        carried = found[OutputKind.CARRIED]
         snapshot = replace(
             snapshot,
             buffers={**snapshot.buffers, **found[OutputKind.BUFFER]},
             parameters={**snapshot.parameters, **found[OutputKind.PARAMETER]},
         )
+    snapshot = replace(snapshot, parameters={**snapshot.parameters, **carried})
     if program.update is not None:
         if snapshot.share > 1:
             totals = {name: value / snapshot.share for name, value in totals.items()}

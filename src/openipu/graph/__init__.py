@@ -32,6 +32,7 @@ from openipu.graph.options import (
 from openipu.graph.program import (
     NOTE,
     OWNERLESS,
+    WRITES_PARAMETER,
     Graph,
     GraphInput,
     GraphOutput,
@@ -53,6 +54,7 @@ __all__ = [
     "NOTE",
     "OWNERLESS",
     "RECURRENT_OPS",
+    "WRITES_PARAMETER",
     "BranchCall",
     "ClipGroup",
     "Collective",

@@ -80,9 +80,13 @@ class OutputKind(StrEnum):
     BUFFER = "buffer"  # new value of buffer `name`
     INPUT = "input"  # new value of input `name`, which forward changed in place
     PARAMETER = "parameter"  # update, or forward changed it in place: new value
+    CARRIED = "carried"  # micro: new value of parameter `name`, written once all micro-batches of an update are over
     STATE = "state"  # update: new value
     TAP = "tap"  # run only: a tensor inside the graph that is read back
     STATISTIC = "statistic"  # run only: what automatic loss scaling counts in one micro-batch
+
+
+WRITES_PARAMETER = frozenset({OutputKind.PARAMETER, OutputKind.CARRIED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """Running programs on this host, at the speed of its PyTorch."""
 
 from openipu.run.batching import split_micro_batch
-from openipu.run.executable import Executable, MicroBatchTimes, RunResult
+from openipu.run.executable import Executable
 from openipu.run.feeds import Source
 from openipu.run.memory.host_memory import reclaim_memory
 from openipu.run.memory.written_buffers import list_parting_statistics
 from openipu.run.passes.loss_scale import tracks_gradients
 from openipu.run.passes.simplify import PASSES
+from openipu.run.results import MicroBatchTimes, RunResult
 from openipu.run.taps import list_tensors
 
 __all__ = [

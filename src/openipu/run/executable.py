@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from time import perf_counter as clock
 from typing import Any
 
@@ -33,31 +32,11 @@ from openipu.run.outputs import OutputCollector, check_choices
 from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.random_stream import RandomStream
 from openipu.run.repeatable import Repeatable
-from openipu.run.results import ResultPlaces, join_parts
+from openipu.run.results import MicroBatchTimes, ResultPlaces, RunResult, join_parts
+from openipu.run.single_call import SingleCall, runs_alone
 from openipu.run.taps import STATE, UPDATED, TapCollector
 from openipu.run.update.rounded_rules import rounds_update
 from openipu.trace import WAIT, span
-
-
-@dataclass(frozen=True, slots=True)
-class MicroBatchTimes:
-    """When one micro-batch passed each point, in seconds of this host's monotonic clock."""
-
-    inputs_asked: float
-    inputs_ready: float
-    outputs_ready: float
-    outputs_stored: float
-    stored: bool  # the output mode keeps the outputs of this micro-batch
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What one call gives back."""
-
-    outputs: tuple[Any, ...]  # leaves of what forward returned, combined by the output mode
-    changed_inputs: Mapping[int, torch.Tensor]  # input leaf -> its new value, for inputs that forward writes to
-    taps: Mapping[str, torch.Tensor] = field(default_factory=dict)  # by the name of the tap
-    times: tuple[MicroBatchTimes, ...] = ()  # measured on this host, in the order of the micro-batches
 
 
 class Executable:
@@ -84,6 +63,11 @@ class Executable:
         self._has_news = False  # weights or state were written that other instances may not have
         self._tiers = Tiers(program, self._lanes, options, identity)
         self._repeatable = Repeatable(program.name) if options.deterministic else None
+        self._rounds_update = rounds_update(program, options)
+        self._single: SingleCall | None = None
+        if runs_alone(options) and not self._rounds_update:
+            memory = self._lanes.first.memory
+            self._single = SingleCall(program, memory, self._tiers, self._stream, self.number)
         if self._tiers.tier is Tier.INSTANT:
             with pause_collection():
                 self._tiers.start()
@@ -186,6 +170,9 @@ class Executable:
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
         self._lanes.first.memory.check_ready()
+        result = None if self._single is None else self._single.run(leaves)
+        if result is not None:
+            return result
         entries, needed, options = self._entries, self._needed, self.options
         if len(leaves) < needed:
             raise InputError(
@@ -236,6 +223,7 @@ class Executable:
         taps = TapCollector(options)
         histories = self._begin_histories(engine)
         changed: dict[int, list[torch.Tensor]] = {}
+        carried: dict[Lane, Sequence[torch.Tensor]] = {}
         times: list[MicroBatchTimes] = []
         steps = options.gradient_accumulation * options.replicas
         if self.loss_scale is not None:
@@ -272,11 +260,14 @@ class Executable:
             outputs = [values[index] for index in results.output_positions]
             stored = collector.take(position, fold, outputs)
             times.extend(MicroBatchTimes(asked, ready, done, clock(), kept) for kept in stored)
+            if results.carried:  # one that is not yet the last is overwritten: lanes differ, steps do not
+                carried[self._lanes[replica]] = values
             last_iteration, last_within = divmod(position + fold - 1, steps)
             if last_within == steps - 1:
                 if self._group is not None and options.training:
                     self._group.sum_gradients(engine.list_gradients())
                 engine.finish()
+                self._write_carried(results, carried)
                 self._follow_gradients()
                 for history in histories.values():
                     history.keep()
@@ -325,10 +316,6 @@ class Executable:
         if self._group is not None:
             self._group.share([seeds], 0)
         return seeds.tolist()
-
-    @property
-    def _rounds_update(self) -> bool:
-        return rounds_update(self.program, self.options)
 
     def _seed_update(self, seed: int | None) -> None:
         """All replicas round an update alike, so that their weights stay the same."""
@@ -407,6 +394,12 @@ class Executable:
                 for kind, name in results.targets
             ]
             torch._foreach_copy_(targets, [values[index] for index in results.written])
+
+    def _write_carried(self, results: ResultPlaces, values_of: Mapping[Lane, Sequence[torch.Tensor]]) -> None:
+        """What the last micro-batch of an update found for parameters that the optimizer does not touch."""
+        for lane, values in values_of.items():
+            for index, name in results.carried:
+                lane.memory.parameters[name].copy_(values[index])
 
 
 def _check_options(program: Program, options: RunOptions) -> None:

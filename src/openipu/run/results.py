@@ -1,17 +1,41 @@
-"""What a function of a micro-batch returns, by kind.
+"""What a call gives back, and what a function of a micro-batch returns, by kind.
 
-In: the function and its program. Out: where each kind of result stands in the tuple that a call returns.
+In: the function and its program. Out: where each kind of result stands in the tuple that the function returns; a
+`RunResult` for a whole call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from openipu.graph import InputKind, OutputKind, Program
 from openipu.run.engines.micro import MicroFunction
 from openipu.run.outputs import combine_micro_batches
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatchTimes:
+    """When one micro-batch passed each point, in seconds of this host's monotonic clock."""
+
+    inputs_asked: float
+    inputs_ready: float
+    outputs_ready: float
+    outputs_stored: float
+    stored: bool  # the output mode keeps the outputs of this micro-batch
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one call gives back."""
+
+    outputs: tuple[Any, ...]  # leaves of what forward returned, combined by the output mode
+    changed_inputs: Mapping[int, torch.Tensor]  # input leaf -> its new value, for inputs that forward writes to
+    taps: Mapping[str, torch.Tensor] = field(default_factory=dict)  # by the name of the tap
+    times: tuple[MicroBatchTimes, ...] = ()  # measured on this host, in the order of the micro-batches
 
 
 class ResultPlaces:
@@ -26,6 +50,7 @@ class ResultPlaces:
         self.output_positions = [index for index, entry in places if entry.kind is OutputKind.OUTPUT]
         self.changed = [(index, leaf_of[entry.name]) for index, entry in places if entry.kind is OutputKind.INPUT]
         stored = [(index, entry) for index, entry in places if entry.kind in (OutputKind.BUFFER, OutputKind.PARAMETER)]
+        self.carried = [(index, entry.name) for index, entry in places if entry.kind is OutputKind.CARRIED]
         self.written = [index for index, _ in stored]
         self.targets = [(entry.kind, entry.name) for _, entry in stored]
         self.statistics = [index for index, entry in places if entry.kind is OutputKind.STATISTIC]

@@ -71,6 +71,14 @@ FORWARD = {
         torch.arange(12.0).view(2, 6).index_select(1, i[:, 0]),
     ),
     "index select of both": lambda x, i: x.index_select(2, i[0]),
+    "index select of rows": lambda x, i: (x[0].index_select(0, i[1] % 4), x.flatten(0, 1).index_select(0, i.flatten())),
+    "index add": lambda x, i: (
+        torch.zeros(6, 6).index_add(0, i[0], x[0]),
+        x[0].index_add(0, i.flatten() % 4, x.flatten(0, 1), alpha=0.5),
+        x.index_add(1, torch.tensor([2, 2]), x[:, :2]),
+        torch.zeros(2, 6).index_add(1, i[0], x[:, :, 0]),
+    ),
+    "index copy": lambda x, i: (torch.zeros(6, 6).index_copy(0, torch.tensor([1, 3, 5, 0]), x[0]),),
     "index by constants": lambda x, i: (x[:, torch.tensor([2, 0])], x[torch.tensor([0, 1]), :, torch.tensor([1, 2])]),
     "index by inputs": lambda x, i: (x[torch.arange(2)[:, None], :, i], x[0, :, i], x[0][i % 4], x[:, :, i]),
     "index of shared values": lambda x, i: (torch.arange(24.0).view(4, 6)[:, i], torch.arange(24.0).view(6, 4)[i]),
@@ -124,7 +132,20 @@ def test_an_operator_gives_what_the_loop_gives(build_program, name):
     check(case)
 
 
+def test_messages_between_nodes_are_moved_by_one_operator(build_program):
+    """What message passing does: rows by one index, added by another one."""
+
+    def pass_messages(x, i):
+        messages = x.flatten(0, 1).index_select(0, i.flatten())
+        return torch.zeros(8, 6).index_add(0, i.flatten(), messages)
+
+    folded = check(trace(build_program, lambda x, i: (pass_messages(x, i),), make_inputs()))
+    assert count(folded, aten.index_select.default) == [1]
+    assert count(folded, aten.index_add.default) == [1]
+
+
 GRADIENTS = {
+    "messages": ((6,), lambda w, x, i: (x.flatten(0, 1) * w).index_select(0, i.flatten())),
     "product": ((6, 5), lambda w, x, i: x @ w),
     "product with a bias for each row": ((4, 6), lambda w, x, i: torch.addmm(w, x[0], torch.eye(6))),
     "weight on the left": ((3, 4), lambda w, x, i: w @ x),

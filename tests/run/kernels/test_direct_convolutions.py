@@ -16,6 +16,7 @@ from openipu.run.engines.micro import draft_micro
 from openipu.run.native import NativeBuild, load_kernels, write_kernel_job
 from openipu.run.passes import direct_convolutions
 from openipu.run.passes.direct_convolutions import Geometry, list_geometries
+from openipu.run.passes.native_kernels import NativeParts
 
 pytestmark = pytest.mark.slow
 
@@ -91,8 +92,9 @@ def pack(geometry: Geometry, weight: torch.Tensor, bias: torch.Tensor) -> tuple[
 @pytest.mark.parametrize("threads", [1, 2])
 def test_native_code_computes_what_pytorch_does(threads: int) -> None:
     torch.manual_seed(0)
-    job = write_kernel_job(GEOMETRIES)
-    kernels = load_kernels(NativeBuild(job, background=False).finish(), GEOMETRIES)
+    parts = NativeParts(GEOMETRIES)
+    job = write_kernel_job(parts)
+    kernels = load_kernels(NativeBuild(job, background=False).finish(), parts).convolutions
     for geometry in GEOMETRIES:
         x = torch.randn(3, geometry.channels, geometry.height, geometry.width)
         x[1, 0, 3, 4] = torch.nan

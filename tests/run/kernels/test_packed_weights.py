@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program
-from openipu.graph import InputKind, RunOptions
+from openipu.graph import InputKind, RunOptions, Tier
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.passes import packed_weights
+from openipu.run.passes import onednn_products, packed_weights
 from openipu.run.passes.packed_weights import PackedProduct, pack_weights
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
@@ -141,3 +141,27 @@ def test_a_row_that_is_added_to_a_product_alone_is_its_bias():
     with torch.no_grad():
         for found, wanted in zip(executable.run([ROWS]).outputs, model(ROWS), strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+class Head(nn.Module):
+    """A wide weight as `nn.Linear` holds it, and one as GPT-2 holds it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.weight = nn.Linear(64, 20000, bias=False), nn.Parameter(torch.randn(64, 20000) / 8)
+
+    def forward(self, rows):
+        return self.linear(rows), rows @ self.weight
+
+
+@pytest.mark.parametrize(("preferred", "packed"), [(True, 2), (False, 0)])
+def test_one_row_and_a_wide_weight_are_onednns_where_mkl_uses_one_thread_for_them(monkeypatch, preferred, packed):
+    monkeypatch.setattr(onednn_products, "_prefers_onednn", lambda: preferred)
+    torch.manual_seed(0)
+    model, row = Head().eval(), torch.randn(1, 64)
+    assert pack(model, row)[1] == packed, "64 x 20,000 is more than 2^20"
+    executable = Executable(capture(model, row), RunOptions(tier=Tier.INSTANT))
+    for _ in range(2):
+        nn.init.normal_(model.weight)
+        executable.load_weights(dict(model.named_parameters()), {})
+        torch.testing.assert_close(executable.run([row]).outputs, model(row), rtol=1e-4, atol=1e-4)

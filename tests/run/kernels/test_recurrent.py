@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, mark_loss
-from openipu.graph import RECURRENT_OPS, InputKind, OutputKind, Program
+from openipu.graph import RECURRENT_OPS, InputKind, OutputKind, Program, RunOptions, Tier
+from openipu.run import Executable
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.passes import onednn_recurrent as recurrent
@@ -188,3 +190,25 @@ def test_a_training_run_follows_pytorch(make: Callable[..., nn.Module]) -> None:
     trained.copyWeightsToHost()
     for name, parameter in eager.named_parameters():
         torch.testing.assert_close(model.state_dict()[name], parameter.detach(), rtol=2e-5, atol=2e-5, msg=name)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_layers_of_inference_keep_their_weights_packed_and_follow_newly_loaded_ones(
+    dtype: torch.dtype, bias: bool
+) -> None:
+    source = torch.randn(BATCH, STEPS, FEATURES, dtype=dtype)
+    model = Model(bias=bias).to(dtype)
+    executable = Executable(capture(model, source, training=False), RunOptions(tier=Tier.INSTANT))
+    assert len(executable._lanes.first.memory._followers) == 4, "two layers in two directions"
+    for _ in range(2):
+        for parameter in model.parameters():
+            nn.init.uniform_(parameter, -0.5, 0.5)
+        executable.load_weights(dict(model.named_parameters()), {})
+        with torch.no_grad():
+            expected = copy.deepcopy(model).float()(source.float())[0]
+        found = executable.run([source]).outputs[0]
+        assert found.dtype is dtype
+        tolerance = 0.0 if dtype is torch.float32 else 2e-3
+        torch.testing.assert_close(found.float(), expected, rtol=tolerance, atol=tolerance)

@@ -55,6 +55,8 @@ def run(build_program, function):
         (lambda a, b: [-(a @ b) / b - a], 3),
         (lambda a, b: [((a @ b).view(-1) * 2).view(2, 8)], 1),
         (lambda a, b: [torch.bitwise_and(torch.bitwise_right_shift((a * 7).to(torch.int32), 1), 5)], 2),
+        (lambda a, b: [aten.index_copy(a @ b, 0, torch.tensor([1]), b[:1])], 1),
+        (lambda a, b: [aten.index_copy(a, 0, torch.tensor([1]), b[:1])], 0),
         (lambda a, b: [aten.native_layer_norm(a, [SIDE], None, None, 1e-5)[0] * 2], 1),
     ],
 )

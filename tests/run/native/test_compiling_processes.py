@@ -18,7 +18,7 @@ from openipu.graph import RunOptions, Tier
 from openipu.run.engines import compile_choice
 from openipu.run.native import NativeBuild
 from openipu.run.native.process import Priority, lower_priority
-from openipu.run.native.rounding_kernel import write_job
+from openipu.run.native.shared_kernels import write_job
 from openipu.run.native.spare_thread import give_thread, take_thread_back
 
 pytestmark = [
@@ -33,7 +33,7 @@ PROGRAM = """
 import os, signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started the tests by nohup ignores it
 from openipu.run.native import NativeBuild
-from openipu.run.native.rounding_kernel import write_job
+from openipu.run.native.shared_kernels import write_job
 
 # Whether it is in the background makes no difference to how it ends, but to how soon it has begun.
 build = NativeBuild(write_job(), background=False)

@@ -166,3 +166,19 @@ def test_loops_and_branches_are_watched_as_a_whole():
 def test_softmax_with_a_mask_of_infinities_is_ordinary():
     x = torch.tensor([[1.0, -torch.inf], [2.0, 3.0]])
     assert run(lambda x: F.softmax(x, -1), x)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_large_numbers_whose_sum_is_none_are_ordinary(dtype):
+    x = torch.full((1000,), torch.finfo(dtype).max, dtype=dtype)
+    (found,) = run(lambda value: value * 1.0, x)
+    assert torch.equal(found, x)
+
+
+def test_operands_are_looked_at_only_where_a_result_is_not_finite(monkeypatch):
+    looks = []
+    monkeypatch.setattr(torch, "isnan", lambda value, look=torch.isnan: looks.append(value) or look(value))
+    run(lambda value: (value + 1).exp().tanh(), torch.zeros(8))
+    assert not looks
+    run(lambda value: value * 2, torch.tensor([float("nan"), 1.0]))
+    assert looks

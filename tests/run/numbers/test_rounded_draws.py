@@ -25,8 +25,9 @@ from openipu.run.half.rounded_draws import (
     round_wide,
 )
 from openipu.run.half.rounding import round_half
-from openipu.run.native import NativeBuild, NotCompiledError, prepare_rounding, rounding_kernel, take_over_rounding
-from openipu.run.native.rounding_kernel import load_rounding, write_job
+from openipu.run.native import NativeBuild, NotCompiledError, prepare_kernels, shared_kernels, take_over_kernels
+from openipu.run.native.shared_kernels import load_rounding, write_job
+from openipu.run.passes.native_dropout import has_dropout, install_dropout
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
@@ -45,9 +46,10 @@ def kernel(tmp_path_factory):
         patch.setenv("OPENIPU_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
         program = NativeBuild(write_job(), background=False).finish()
         # Another process would find it in the cache.
-        prepare_rounding(build=False)
+        prepare_kernels(build=False)
         assert has_kernel()
         install_kernel(None)
+        install_dropout(None)
         yield load_rounding(program)
 
 
@@ -181,36 +183,38 @@ class Build:
 @pytest.fixture
 def builds(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(rounding_kernel, "_builds", [])
-    monkeypatch.setattr(rounding_kernel, "NativeBuild", Build)
+    monkeypatch.setattr(shared_kernels, "_builds", [])
+    monkeypatch.setattr(shared_kernels, "NativeBuild", Build)
     Build.made.clear()
     yield Build.made
     install_kernel(None)
+    install_dropout(None)
 
 
 def test_nothing_is_compiled_that_was_not_asked_for(builds):
-    prepare_rounding(build=False)
+    prepare_kernels(build=False)
     assert not has_kernel()
     assert not builds
 
 
 def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds, monkeypatch):
     for _ in range(2):
-        prepare_rounding(build=True)
+        prepare_kernels(build=True)
     (build,) = builds
-    take_over_rounding()
+    take_over_kernels()
     assert not has_kernel(), "it is not done yet"
     build.done, build.result = True, SimpleNamespace(library="library")
-    monkeypatch.setattr(rounding_kernel, "load_rounding", lambda native: native.library)
-    take_over_rounding()
+    monkeypatch.setattr(shared_kernels, "_load", lambda native, name, arguments: native.library)
+    take_over_kernels()
     assert has_kernel()
+    assert has_dropout()
 
 
 def test_without_a_compiler_it_is_tried_once(builds):
-    prepare_rounding(build=True)
+    prepare_kernels(build=True)
     builds[0].done = True
-    take_over_rounding()
-    prepare_rounding(build=True)
+    take_over_kernels()
+    prepare_kernels(build=True)
     assert not has_kernel()
     assert len(builds) == 1
 
@@ -219,7 +223,7 @@ def test_a_library_that_cannot_be_loaded_stops_no_program(builds, monkeypatch):
     def fail(key):
         raise RuntimeError("cannot be mapped")
 
-    monkeypatch.setattr(rounding_kernel, "find_native", fail)
-    prepare_rounding(build=True)
+    monkeypatch.setattr(shared_kernels, "find_native", fail)
+    prepare_kernels(build=True)
     assert not has_kernel()
     assert not builds

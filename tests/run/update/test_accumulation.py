@@ -11,7 +11,7 @@ from torch import nn
 
 from openipu.graph import RunOptions
 from openipu.run.engines.micro import draft_micro
-from openipu.run.passes.accumulation import accumulate_gradients, add_rows, add_rows_in_place
+from openipu.run.passes.accumulation import accumulate_gradients, add_half_rows, add_rows, add_rows_in_place
 
 aten = torch.ops.aten
 WORDS, WIDTH, PADDING = 12, 6, 3
@@ -166,3 +166,43 @@ def test_padding_and_repeated_rows():
     assert found is total
     # Row 3 is looked up twice: 1 + 0.5 * ((2, 3) + (4, 5)); row 1 is padding.
     assert total.tolist() == [[1, 1.5], [1, 1], [1, 1], [4, 5]]
+
+
+@pytest.mark.parametrize("padding", [-1, 5, 999], ids=["no padding", "padding that occurs", "padding that does not"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32 sums", "half sums"])
+def test_half_rows_are_added_up_to_the_bits_of_the_whole_table(dtype, padding):
+    """A thousand words, of which ten occur, often: every sum is rounded many times, and in one order."""
+    numbers = torch.Generator().manual_seed(0)
+    gradient = torch.randn(4, 50, 8, generator=numbers).half()
+    places = torch.randint(0, 10, (4, 50), generator=numbers) * 5
+    total = torch.randn(1000, 8, generator=numbers).to(dtype)
+    whole = aten.embedding_dense_backward.default(gradient, places, 1000, padding, False)
+    expected = total.clone().add_(whole, alpha=0.25)
+    add_half_rows(total, gradient, places, padding, 0.25)
+    assert torch.equal(total, expected)
+
+
+class Labels(nn.Module):
+    """Half rows of a large table: each sentence is the sum of its words."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words = nn.Embedding(words, WIDTH)
+
+    def forward(self, tokens):
+        total = self.words(tokens).sum(1).float()
+        return F.mse_loss(total, torch.zeros_like(total))
+
+
+@pytest.mark.parametrize(("words", "sparse"), [(200, True), (20, False)])
+def test_half_embeddings_with_many_more_rows_than_words_have_only_those_added(start_training, words, sparse):
+    torch.manual_seed(0)
+    model, tokens = Labels(words).half(), (torch.randint(0, 20, (8, 5)),)
+    options = RunOptions(training=True, gradient_accumulation=4, folding=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    program = start_training(model, optimizer, tokens, options).executable.program
+    draft = draft_micro(program, options)
+    accumulate_gradients(draft, {"words.weight": torch.zeros(words, WIDTH)}, 0.25)
+    draft.graph.lint()
+    assert (add_half_rows in list_targets(draft)) == sparse
+    assert (aten.embedding_dense_backward.default in list_targets(draft)) != sparse

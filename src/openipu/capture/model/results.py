@@ -57,6 +57,7 @@ def collect_results(trace: Trace, capture: ActiveCapture) -> tuple[list[Result],
         for name, gradient in trace.gradients.items()
         if gradient is not None
     )
+    results.extend(Result(OutputKind.CARRIED, name, value) for name, value in capture.carried.items())
     return results, OutputTree(spec, host_leaves)
 
 

@@ -2,8 +2,9 @@
 
 In: a call of a function. Out: for a layer, the same call with its weights in the format of the activations: that is the
 format an IPU computes the layer in, and the format of its result. Gradients of the weights come back in the weights'
-own format, so float32 weights can be trained through half-precision activations. For a matrix product, the same call
-with all operands in the widest format among them, as PyTorch has it for element-wise operators.
+own format, so float32 weights can be trained through half-precision activations; so do running statistics. For a
+matrix product, the same call with all operands in the widest format among them, as PyTorch has it for element-wise
+operators.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _WEIGHT_POSITIONS: dict[Callable[..., Any], int] = {  # the bias stands behind t
     F.batch_norm: 3,
     F.instance_norm: 3,
 }
+_MOVES_STATISTICS = 5  # the position of the argument that says so, of a batch norm and an instance norm
 # Norms of half-precision activations take float32 weights as they are, and use all of their precision.
 _NORMS = frozenset({F.layer_norm, F.group_norm, F.batch_norm, F.instance_norm})
 
@@ -59,6 +61,31 @@ def align_weights(func: Any, args: list[Any], keywords: dict[str, Any]) -> tuple
         for position, value in enumerate(args)
     ]
     return aligned, {name: _align(value, dtype) if name in _NAMES else value for name, value in keywords.items()}
+
+
+def widen_statistics(
+    func: Any, args: list[Any], keywords: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any], list[tuple[torch.Tensor, torch.Tensor]]]:
+    """The call of a batch norm of float32 activations with running statistics in float32 as well, and which ones stand
+    for narrower ones of the module: those get the new values in their own format, after the call."""
+    activations = args[0] if args else keywords.get("input")
+    if func not in (F.batch_norm, F.instance_norm) or getattr(activations, "dtype", None) is not torch.float32:
+        return args, keywords, []
+    narrow: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def widen(value: Any) -> Any:
+        wide = _align(value, torch.float32)
+        if wide is not value:
+            narrow.append((value, wide))
+        return wide
+
+    widened = [widen(value) if position in (1, 2) else value for position, value in enumerate(args)]
+    named = {
+        name: widen(value) if name in ("running_mean", "running_var") else value for name, value in keywords.items()
+    }
+    by_name = keywords.get("training", keywords.get("use_input_stats", func is F.instance_norm))
+    moves = args[_MOVES_STATISTICS] if len(args) > _MOVES_STATISTICS else by_name
+    return widened, named, narrow if moves else []
 
 
 def _align_operands(args: list[Any], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -19,7 +19,7 @@ from openipu.capture.active import ActiveCapture, mark_tensor
 from openipu.capture.constructs.losses import LOSS_FUNCTIONS
 from openipu.capture.constructs.recurrent import RECURRENT_FUNCTIONS, call_recurrent
 from openipu.capture.record.indexing import read_item, write_item
-from openipu.capture.record.mixed_precision import align_weights
+from openipu.capture.record.mixed_precision import align_weights, widen_statistics
 from openipu.capture.record.python_functions import find_open_twin
 from openipu.capture.record.recorder import CPU, META
 from openipu.capture.record.substitutes import check_one_hot, compute_in_float, count_bins
@@ -121,7 +121,11 @@ class IpuMode(TorchFunctionMode):
         if func is F.one_hot and positional[0].is_meta:
             check_one_hot(*positional, **keywords)
         positional, keywords = align_weights(func, positional, keywords)
+        positional, keywords, narrow = widen_statistics(func, positional, keywords)
         result = self._run(func, positional, keywords)
+        for held, wide in narrow:
+            with torch.no_grad():
+                held.copy_(wide)
         if func in LOSS_FUNCTIONS and isinstance(result, torch.Tensor) and result.is_meta:
             self._capture.losses.append(result)
             mark_tensor(result, {"loss": func.__name__})

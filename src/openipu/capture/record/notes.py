@@ -52,6 +52,7 @@ class NoteKeeper:
         self.block = BlockPlace()
         self.origin: Origin | None = None  # the foreign op that is being translated
         self.attributes: dict[str, Any] = {}  # of all ops from here on
+        self.phase = Phase.FORWARD  # of all ops of forward from here on
         self._sequences: list[int] = []
         self._forward_notes: list[Note] = []
         self._last_sequence = -1
@@ -104,7 +105,7 @@ class NoteKeeper:
             attributes = {**self.attributes, **origin.attributes}
             return Note(origin.phase, origin.scope, origin.line, None, origin.ipu, origin.stage, attributes)
         attributes = dict(self.attributes)
-        return Note(Phase.FORWARD, self._module, find_user_line(), block.name, block.ipu, block.stage, attributes)
+        return Note(self.phase, self._module, find_user_line(), block.name, block.ipu, block.stage, attributes)
 
     def _note_backward(self, previous: Note) -> Note:
         sequence = read_backward_sequence()

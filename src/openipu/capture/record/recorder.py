@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ from openipu.graph import NOTE, Note
 aten = torch.ops.aten
 META = torch.device("meta")
 CPU = torch.device("cpu")
+HOST_TENSORS_VARIABLE = "OPENIPU_HOST_TENSORS"
 
 # Ops that only exist to bring a value to the host.
 _HOST_READS = {
@@ -68,6 +70,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._scalars: dict[tuple[int, int], torch.Tensor] = {}  # by id and version
         self._last_placeholder: fx.Node | None = None
         self._saved: dict[int, list[SavedValue]] = {}  # by storage: what no write has reached yet
+        self._takes_host_tensors = os.environ.get(HOST_TENSORS_VARIABLE) == "constants"
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -156,7 +159,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _replace_host_tensors(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Scalars of the host and the source of a copy become constants; anything larger is the user's mistake."""
+        """Scalars of the host and the source of a copy become constants; anything larger is the user's mistake, unless
+        the program was written for a PopTorch that took it."""
         strays = {id(tensor): tensor for tensor in tensors if not tensor.is_meta}
         if not strays:
             return args, kwargs
@@ -165,7 +169,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for key, tensor in strays.items():
             if key not in written and func is aten.copy_.default:
                 lifted[key] = self.lift_constant(tensor)
-            elif key not in written and tensor.dim() == 0:
+            elif key not in written and (tensor.dim() == 0 or self._takes_host_tensors):
                 lifted[key] = self.lift_shared(tensor)
             else:
                 raise failures.refuse_stray_tensor(tensor, func)

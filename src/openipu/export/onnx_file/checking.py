@@ -25,6 +25,7 @@ _TITLES = {
     OutputKind.GRADIENT: "gradients",
     OutputKind.BUFFER: "buffers",
     OutputKind.PARAMETER: "new weights",
+    OutputKind.CARRIED: "carried weights",
     OutputKind.STATE: "optimizer state",
     OutputKind.INPUT: "changed inputs",
 }

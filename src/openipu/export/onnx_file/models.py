@@ -30,6 +30,7 @@ _PREFIXES = {
     OutputKind.GRADIENT: "gradient:",
     OutputKind.BUFFER: "new:",
     OutputKind.PARAMETER: "new:",
+    OutputKind.CARRIED: "new:",
     OutputKind.STATE: "new:",
     OutputKind.INPUT: "new:",
 }

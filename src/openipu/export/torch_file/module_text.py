@@ -21,7 +21,7 @@ from openipu.export.torch_file.functions import write_graph
 from openipu.export.torch_file.kernels import write_kernels
 from openipu.export.torch_file.naming import Identifiers, choose_paths
 from openipu.export.trees import find_keys
-from openipu.graph import Graph, GraphInput, InputKind, OutputKind, OutputTree
+from openipu.graph import WRITES_PARAMETER, Graph, GraphInput, InputKind, OutputKind, OutputTree
 
 _HEAD = '''\
 """{title}, as openipu {version} captured it. This file needs torch alone.
@@ -137,7 +137,7 @@ class _ModuleWriter:
 
     def write_forward(self) -> str:
         """What the program returns; backward is left out."""
-        kinds = (OutputKind.OUTPUT, OutputKind.BUFFER, OutputKind.INPUT, OutputKind.PARAMETER)
+        kinds = (*_WRITTEN, OutputKind.OUTPUT)
         return self._write_method("forward", f"self, {self.names}".rstrip(", "), self._program.micro, kinds)
 
     def write_differentiate(self) -> str:
@@ -156,6 +156,12 @@ class _ModuleWriter:
         count, names = self._snapshot.micro_batches, list(self._arguments.values())
         if count == 1:
             return _TRAIN_STEP.format(names=self.names)
+        carried = self._program.micro.outputs_of(OutputKind.CARRIED)
+        if carried:
+            raise ExportError(
+                f"Forward moves {carried[0].name} once an update, which a file that accumulates {count} micro-batches "
+                "cannot. Export it without gradient accumulation."
+            )
         batched = [
             self._arguments[entry.node] for entry in self._program.micro.inputs_of(InputKind.INPUT) if entry.shape
         ]
@@ -212,7 +218,7 @@ class _ModuleWriter:
         inputs = {entry.name: self._arguments[entry.node] for entry in graph.inputs_of(InputKind.INPUT)}
         for index, value in results.items():
             entry = graph.outputs[index]
-            if entry.kind in (OutputKind.BUFFER, OutputKind.PARAMETER):
+            if entry.kind in {OutputKind.BUFFER, *WRITES_PARAMETER}:
                 lines.append(f"held[{self.paths[entry.name]!r}].copy_({value})")
             elif entry.kind is OutputKind.STATE:
                 lines.append(f"self.optimizer_state[{entry.name!r}] = {value}")
@@ -231,7 +237,7 @@ class _ModuleWriter:
         )
 
 
-_WRITTEN = (OutputKind.BUFFER, OutputKind.INPUT, OutputKind.PARAMETER)
+_WRITTEN = (OutputKind.BUFFER, OutputKind.INPUT, OutputKind.PARAMETER, OutputKind.CARRIED)
 
 
 def list_paths(snapshot: Snapshot) -> dict[str, str]:

@@ -3,6 +3,7 @@
 In: an fx graph, and values for those placeholders that never change (weights, constants, accumulators).
 Out: a function of the other placeholders, in their order, that returns what the graph returns. Values are dropped after
 their last use, so that PyTorch's allocator hands their memory to the next operator while it is still in the cache.
+Views of fixed values are made once.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import fx
 
+from openipu.run.drafts.aliasing import find_viewed, is_pure
 from openipu.run.drafts.fast_calls import METHODS, find_call, find_conversion
 
 
@@ -32,7 +35,7 @@ class _Writer:
 
     def __init__(self, bound: Mapping[str, Any]) -> None:
         self.globals: dict[str, Any] = {}
-        self._bound = bound
+        self._bound = dict(bound)
         self._names: dict[int, str] = {}
         self._referred: list[Any] = []  # keeps objects alive while their id stands for them
 
@@ -50,12 +53,34 @@ class _Writer:
             if node.op == "output":
                 lines.append(f"return {self._format(node.args[0])}")
                 continue
+            view = self._make_view(node)
+            if view is not None:
+                self._bound[node.name] = self.globals[_name_value(node)] = view
+                continue
             call = self._format_call(node)
             lines.append(f"{_name_value(node)} = {call}" if node.users else call)
-            dead = [_name_value(value) for value in last_use.get(node, ()) if value.op != "placeholder"]
+            dead = [_name_value(value) for value in last_use.get(node, ()) if self._is_made(value)]
             if dead:
                 lines.append(f"del {', '.join(dead)}")
         return f"def run({', '.join(parameters)}):\n" + "\n".join(f"    {line}" for line in lines) + "\n"
+
+    def _is_made(self, node: fx.Node) -> bool:
+        """Whether the function itself makes a value, and can drop it."""
+        return node.op != "placeholder" and node.name not in self._bound
+
+    def _make_view(self, node: fx.Node) -> torch.Tensor | None:
+        """A view of fixed memory, such as a transposed weight: it is made once, and sees what is written there."""
+        source = find_viewed(node)
+        if source is None or node.target is operator.getitem or not is_pure(node):
+            return None
+        held = self._bound.get(source.name)
+        if not isinstance(held, torch.Tensor) or node.all_input_nodes != [source]:
+            return None
+        call = getattr(torch.Tensor, METHODS[node.target]) if node.target in METHODS else find_call(node.target)
+        view = call(*fx.map_arg(node.args, lambda _: held), **node.kwargs)
+        if not isinstance(view, torch.Tensor) or view.untyped_storage().data_ptr() != held.untyped_storage().data_ptr():
+            return None
+        return view
 
     def _format_call(self, node: fx.Node) -> str:
         if node.op != "call_function":

@@ -13,7 +13,15 @@ import torch
 from torch import fx
 
 from openipu.run.passes.onednn_lstm import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, differentiate_layer, run_layer
-from openipu.run.passes.quick_kernels import copy_strided, max_pool_2d, read_strided, write_strided
+from openipu.run.passes.quick_kernels import (
+    batch_norm,
+    batch_norm_with_statistics,
+    copy_strided,
+    max_pool_2d,
+    read_strided,
+    safe_softmax,
+    write_strided,
+)
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
 aten = torch.ops.aten
@@ -61,7 +69,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     aten.minimum.default: torch.minimum,
     aten.mm.default: torch.mm,
     aten.mul.Tensor: torch.mul,
-    aten.native_batch_norm.default: torch.native_batch_norm,
     aten.native_layer_norm.default: torch.native_layer_norm,
     aten.ne.Scalar: torch.ne,
     aten.neg.default: torch.neg,
@@ -96,6 +103,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 # Quicker kernels of our own making, with the same results.
 KERNELS: dict[Any, Callable[..., Any]] = {
     aten.max_pool2d_with_indices.default: max_pool_2d,
+    aten._safe_softmax.default: safe_softmax,
+    aten.native_batch_norm.default: batch_norm,
+    aten._native_batch_norm_legit_functional.default: batch_norm_with_statistics,
     # Captured graphs read memory by its places from flat tensors only, which a run may hold anywhere.
     aten.as_strided.default: read_strided,
     aten.as_strided_copy.default: copy_strided,

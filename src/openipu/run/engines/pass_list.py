@@ -7,7 +7,7 @@ forward, backward and update (`step_graph`) before its own passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from openipu.graph import InputKind, OutputKind, Program, RunOptions
@@ -19,20 +19,26 @@ from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.half.windows import store_windowed_values
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
+from openipu.run.passes.buffers_in_place import write_in_place
 from openipu.run.passes.channels_last import lay_out_filters, use_products
 from openipu.run.passes.delayed_weights import delay_weights
-from openipu.run.passes.direct_convolutions import Geometry, Kernel, use_direct_convolutions
 from openipu.run.passes.dropped_elements import compare_whole_numbers
 from openipu.run.passes.float_exceptions import check_arithmetic
+from openipu.run.passes.fused_attention import fuse_attention
 from openipu.run.passes.loss_scale import add_statistics
+from openipu.run.passes.native_dropout import draw_while_multiplying, has_dropout
+from openipu.run.passes.native_kernels import NativeKernels, use_native_kernels
+from openipu.run.passes.native_products import has_products, multiply_natively
 from openipu.run.passes.onednn_products import use_onednn_products
 from openipu.run.passes.onednn_recurrent import use_onednn
 from openipu.run.passes.packed_convolutions import pack_convolutions
+from openipu.run.passes.packed_recurrent import pack_recurrent
 from openipu.run.passes.packed_weights import pack_weights
 from openipu.run.passes.pool_first import pool_first
 from openipu.run.passes.reused_memory import reuse_memory
 from openipu.run.passes.seeded_random import expand_bits
 from openipu.run.passes.simplify import own_outputs, simplify
+from openipu.run.passes.written_gelu import use_gelu
 from openipu.run.taps import add_taps
 from openipu.run.update.in_graph import apply_updates, scale_gradients
 from openipu.run.update.updater import Updater
@@ -48,7 +54,7 @@ class Setting:
     memory: DeviceMemory | None = None  # instant tier: what the draft will run on
     updater: Updater | None = None  # instant tier: what applies gradients, if anything does
     accumulates: bool = False  # gradients of several calls are added up before an update
-    kernels: Mapping[Geometry, Kernel] = field(default_factory=dict)  # native code for convolutions
+    kernels: NativeKernels = field(default_factory=NativeKernels)  # native code for convolutions and LSTM layers
 
     @property
     def device_memory(self) -> DeviceMemory:
@@ -94,8 +100,8 @@ MICRO: tuple[Pass, ...] = (
 FOLDED: tuple[Pass, ...] = (
     Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
     Pass(
-        "convolutions by native code",
-        lambda draft, setting: use_direct_convolutions(draft, setting.device_memory, setting.kernels),
+        "convolutions and recurrent layers by native code",
+        lambda draft, setting: use_native_kernels(draft, setting.device_memory, setting.kernels),
         lambda setting: bool(setting.kernels),
     ),
 )
@@ -115,6 +121,10 @@ def _checks(setting: Setting) -> bool:
 
 def _hurries(setting: Setting) -> bool:
     return not setting.options.floating_point_exceptions
+
+
+def _infers(setting: Setting) -> bool:
+    return _hurries(setting) and not setting.options.training
 
 
 INSTANT: tuple[Pass, ...] = (
@@ -142,21 +152,44 @@ INSTANT: tuple[Pass, ...] = (
     ),
     # Last: the passes above read the operators' schemas.
     Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks),
+    Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
+    Pass(
+        "attention in one call",
+        lambda draft, setting: fuse_attention(draft),
+        _infers,
+    ),
+    Pass("write into buffers", lambda draft, setting: write_in_place(draft), _infers),
     Pass(
         "pack convolutions of inference",
         lambda draft, setting: pack_convolutions(draft, setting.device_memory),
-        lambda setting: _hurries(setting) and not setting.options.training,
+        _infers,
     ),
     Pass(
         "pack weights of inference",
         lambda draft, setting: pack_weights(draft, setting.device_memory),
-        lambda setting: _hurries(setting) and not setting.options.training,
+        _infers,
+    ),
+    Pass(
+        "pack recurrent layers of inference",
+        lambda draft, setting: pack_recurrent(draft, setting.device_memory),
+        _infers,
     ),
     Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _hurries),
     Pass("draw and round in one call", lambda draft, setting: fuse_draws(draft.graph), _hurries),
     Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
     Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
+    Pass(
+        "gradients of weights by native code",
+        lambda draft, setting: multiply_natively(draft),
+        # When native code is there depends on how busy the machine is, and it adds in another order.
+        lambda setting: _hurries(setting) and has_products() and not setting.options.deterministic,
+    ),
     Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
+    Pass(
+        "draw masks while multiplying",
+        lambda draft, setting: draw_while_multiplying(draft),
+        lambda setting: _hurries(setting) and has_dropout(),
+    ),
     # Behind all that read schemas, or whose functions may keep what they are given.
     Pass("write over what is not read again", lambda draft, setting: reuse_memory(draft), _hurries),
 )

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.graph import GraphInput, InputKind, OutputKind, Program, RunOptions
+from openipu.graph import WRITES_PARAMETER, GraphInput, InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.half.rounding import apply_number_options
 from openipu.run.passes.seeded_random import set_value
@@ -23,7 +23,7 @@ from openipu.run.update.scalar_lanes import separate_scalars
 
 aten = torch.ops.aten
 
-_WRITTEN = (OutputKind.PARAMETER, OutputKind.STATE, OutputKind.BUFFER)
+_WRITTEN = (OutputKind.PARAMETER, OutputKind.CARRIED, OutputKind.STATE, OutputKind.BUFFER)
 _RETURNED = (OutputKind.OUTPUT, OutputKind.INPUT, OutputKind.STATISTIC)
 
 
@@ -126,7 +126,8 @@ def _append_update(
             (entry.kind, entry.name): copies[node] for node, entry in zip(update.results, update.outputs, strict=True)
         }
         for (kind, name), value in {**written, **values}.items():
-            target = placeholders[kind.value, name]
+            held = InputKind.PARAMETER if kind in WRITES_PARAMETER else kind
+            target = placeholders[held.value, name]
             if value is not target:
                 draft.graph.call_function(aten.copy_.default, (target, value)).meta = dict(target.meta)
 

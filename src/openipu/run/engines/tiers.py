@@ -10,16 +10,21 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 
 import torch
 
 from openipu.errors import InputError
 from openipu.graph import Program, RunOptions, Tier, describe_options
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines.compile_choice import NEVER, choose_kernel_patience, choose_patience, estimate_seconds
+from openipu.run.engines.compile_choice import (
+    NEVER,
+    choose_dropout_patience,
+    choose_kernel_patience,
+    choose_patience,
+    estimate_kernel_seconds,
+    estimate_seconds,
+)
 from openipu.run.engines.engine import CompiledEngine, Engine, InstantEngine, draft_units
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.micro import draft_micro, weigh_micro_batch
@@ -34,11 +39,13 @@ from openipu.run.native import (
     find_native,
     load_kernels,
     make_native_key,
-    prepare_rounding,
-    take_over_rounding,
+    prepare_kernels,
+    take_over_kernels,
     write_kernel_job,
 )
-from openipu.run.passes.direct_convolutions import Geometry, Kernel, list_geometries
+from openipu.run.passes.native_dropout import draws_masks, has_dropout
+from openipu.run.passes.native_kernels import NativeKernels, NativeParts, list_native_parts
+from openipu.run.passes.native_products import find_products, has_products
 from openipu.run.update.rounded_rules import plan_rounded_update, rounds_update
 from openipu.run.update.rules import plan_update
 from openipu.trace import COMPILE, mark_moment, span
@@ -80,8 +87,12 @@ class Tiers:
         self._native: NativeProgram | None = None
         self._build: NativeBuild | None = None
         self._patience = choose_patience(program) if self._wanted is Tier.AUTO else NEVER
-        self._rounding_patience = choose_kernel_patience() if self._wanted is Tier.AUTO else NEVER
-        self._geometries: tuple[Geometry, ...] = ()  # of convolutions that are compiled instead of the program
+        choose = choose_kernel_patience if options.stochastic_rounding else choose_dropout_patience
+        self._kernels_patience = choose() if self._wanted is Tier.AUTO else NEVER
+        self._drops = False  # has dropouts that native code could compute,
+        self._multiplies = False  # or large gradients of weights,
+        self._lacks_kernels = False  # and an instant engine from before there was any
+        self._parts = NativeParts()  # what is compiled instead of the program
         self._spent_seconds = 0.0
         self._times: deque[float] = deque(maxlen=_MOST_TRIED_RUNS)
         self._instant_seconds: float | None = None  # per run, before the compiler took part of the machine
@@ -99,7 +110,7 @@ class Tiers:
         """The first engine: compiled if that is asked for, or there from before; else instant."""
         if self.engine is None:
             if self._wanted is not Tier.INSTANT:
-                self._look_for_convolutions()
+                self._look_for_parts()
             if self._wanted is Tier.INSTANT or not self._start_compiled():
                 self.engine = self._build_instant()
             release_pages()
@@ -116,8 +127,8 @@ class Tiers:
     def note_run(self, seconds: float) -> None:
         """After each run: start the compiler, take over what it made, or take it back."""
         self._spent_seconds += seconds
-        if self._options.stochastic_rounding:
-            self._follow_rounding()
+        if self._options.stochastic_rounding or self._drops or self._multiplies:
+            self._follow_kernels()
         if self._wanted is not Tier.AUTO or self._patience == NEVER:
             return
         self._times.append(seconds)
@@ -131,21 +142,29 @@ class Tiers:
             self._compile_in_background()
             release_pages()
 
-    def _follow_rounding(self) -> None:
-        """Have the function for stochastic rounding compiled once it pays, and use it."""
-        if self.tier is Tier.INSTANT and self._spent_seconds > self._rounding_patience:
-            self._rounding_patience = NEVER
-            prepare_rounding(build=True)
-        take_over_rounding()
+    def _follow_kernels(self) -> None:
+        """Have the functions that programs share compiled once that pays, and use them."""
+        instant = self.tier is Tier.INSTANT
+        if instant and self._spent_seconds > self._kernels_patience:
+            self._kernels_patience = NEVER
+            prepare_kernels(build=True)
+        take_over_kernels()
+        if instant and self._lacks_kernels and not self._misses_kernels():
+            self.engine = self._build_instant()
 
-    def _look_for_convolutions(self) -> None:
-        """Whether native code for these is worth more than one program: oneDNN's packed weights are outside of it."""
+    def _misses_kernels(self) -> bool:
+        """Whether this program could use functions that are not there yet."""
+        return (self._drops and not has_dropout()) or (self._multiplies and not has_products())
+
+    def _look_for_parts(self) -> None:
+        """Whether native code for single operators is worth more than that for the program: packed weights are outside
+        of it, and so are recurrent layers."""
         if self._options.training or self._options.replicas > 1:
             return
-        self._geometries = list_geometries(self._draft(self._choose_fold()))
-        if self._geometries:
-            self._key = write_kernel_job(self._geometries).key
-            self._patience = min(self._patience, self._rounding_patience)
+        self._parts = list_native_parts(self._draft(self._choose_fold()))
+        if self._parts:
+            self._key = write_kernel_job(self._parts).key
+            self._patience = min(self._patience, choose_kernel_patience() if self._wanted is Tier.AUTO else NEVER)
 
     def _start_compiled(self) -> bool:
         native = find_native(self._key) if self._key is not None else None
@@ -169,8 +188,8 @@ class Tiers:
         return True
 
     def _bind_native(self, native: NativeProgram) -> None:
-        if self._geometries:
-            self.engine, self._native = self._build_instant(load_kernels(native, self._geometries)), native
+        if self._parts:
+            self.engine, self._native = self._build_instant(load_kernels(native, self._parts)), native
             return
         with torch.no_grad():
             self.engine = CompiledEngine(native.functions, self._lanes.first.memory, native.fold)
@@ -189,8 +208,8 @@ class Tiers:
         return True
 
     def _write_job(self) -> NativeJob:
-        if self._geometries:
-            return write_kernel_job(self._geometries)
+        if self._parts:
+            return write_kernel_job(self._parts)
         fold = self._choose_fold()
         calls = self._options.gradient_accumulation * self._options.replicas // fold
         if self._options.training and self._options.instances > 1:
@@ -210,7 +229,7 @@ class Tiers:
                 self._build.process.priority,
                 self._spent_seconds,
                 _format_step(self._instant_seconds),
-                estimate_seconds(self._program),
+                estimate_kernel_seconds() if self._parts else estimate_seconds(self._program),
             )
             mark_moment(COMPILE, "native code: begun in another process")
         except (NotCompiledError, OSError) as error:
@@ -283,32 +302,37 @@ class Tiers:
         if self.tier is Tier.COMPILED:
             self.engine = self._build_instant()
 
-    def _build_instant(self, kernels: Mapping[Geometry, Kernel] | None = None) -> InstantEngine:
+    def _build_instant(self, kernels: NativeKernels | None = None) -> InstantEngine:
         plan = None
         if rounds_update(self._program, self._options):
             plan = plan_rounded_update(self._program, self._options)
         elif self._program.update is not None:
             plan = plan_update(self._program)
         fold = self._choose_fold()
-        if self._options.stochastic_rounding:
-            prepare_rounding(build=False)
+        if self._options.stochastic_rounding or self._drops or self._multiplies:
+            prepare_kernels(build=False)
+        self._lacks_kernels = self._misses_kernels()
         tier = Tier.COMPILED if kernels else Tier.INSTANT
-        make_draft = partial(self._draft, fold, kernels or {})
+        make_draft = partial(self._draft, fold, kernels)
         return InstantEngine(self._program, self._lanes, self._options, plan, make_draft, fold, tier)
 
     def _choose_fold(self) -> int:
         if self._fold is None:
             draft = draft_micro(self._program, self._options)
+            hurries = not self._options.floating_point_exceptions
+            self._drops = hurries and draws_masks(draft.graph)
+            self._multiplies = hurries and not self._options.deterministic and bool(find_products(draft.graph))
             wished = choose_fold(self._program, draft, self._options)
             self._fold = wished if apply_fold(draft, wished) is not None else 1
         return self._fold
 
-    def _draft(self, fold: int, kernels: Mapping[Geometry, Kernel] = MappingProxyType({})) -> Draft:
+    def _draft(self, fold: int, kernels: NativeKernels | None = None) -> Draft:
         draft = draft_micro(self._program, self._options)
         folded = apply_fold(draft, fold)
         assert folded is not None
         memory = self._lanes.first.memory
-        apply_passes(FOLDED, folded, Setting(self._program, self._options, memory=memory, kernels=kernels))
+        setting = Setting(self._program, self._options, memory=memory, kernels=kernels or NativeKernels())
+        apply_passes(FOLDED, folded, setting)
         return folded
 
 

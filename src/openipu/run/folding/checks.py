@@ -20,6 +20,7 @@ from openipu.run.folding.rules.table import FORBIDDEN
 _WRITTEN = {
     OutputKind.BUFFER: "buffer",
     OutputKind.PARAMETER: "parameter",
+    OutputKind.CARRIED: "parameter",
     OutputKind.INPUT: "input",
 }
 _ATTENTION = frozenset(

@@ -2,7 +2,7 @@
 
 In: a graph in which random bits are drawn for one rounding. Out: the same graph with one call for both. It goes to
 native code if that has been installed, one pass over memory for any shape; else to the operators, some twenty passes.
-Both give the same bits. `native/rounding_kernel.py` compiles it, once for all programs.
+Both give the same bits. `native/shared_kernels.py` compiles it, once for all programs.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from openipu.graph import InputKind, OutputKind, Program
+from openipu.graph import WRITES_PARAMETER, InputKind, Program
 from openipu.run.drafts.draft import Draft
 
 aten = torch.ops.aten
@@ -22,7 +22,7 @@ def read_wide_weights(draft: Draft, program: Program) -> None:
     """Let placeholders of float32 copies stand for conversions of half-precision weights."""
     if program.training:
         return  # an update writes weights in every step
-    written = {entry.name for entry in draft.outputs if entry.kind is OutputKind.PARAMETER}
+    written = {entry.name for entry in draft.outputs if entry.kind in WRITES_PARAMETER}
     placeholders = {node.name: node for node in draft.graph.find_nodes(op="placeholder")}
     for entry in draft.inputs:
         if entry.kind is not InputKind.PARAMETER or entry.dtype is not torch.float16 or entry.name in written:

@@ -7,7 +7,7 @@ tensors are only read from and copied into, never kept.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Protocol
 
 import torch
@@ -44,7 +44,7 @@ class DeviceMemory:
             self.hyper.setdefault(hyper.key, torch.zeros(()))
         self.update_seed = torch.zeros((), dtype=torch.int32)  # of stochastic rounding in the next update
         self._copies: dict[tuple[str, torch.dtype], torch.Tensor] = {}  # parameters in another number format
-        self._followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+        self._followers: weakref.WeakKeyDictionary[Follower, frozenset[str]] = weakref.WeakKeyDictionary()
         self.weights_loaded = not self.parameters and not self.buffers[0]
         self.hyper_set = not self.hyper
         touch_pages([*self.parameters.values(), *self.state.values()])
@@ -66,7 +66,7 @@ class DeviceMemory:
                 target.copy_(_find(buffers, name, "buffer", target))
         for (name, _), copy in self._copies.items():
             copy.copy_(self.parameters[name])
-        self._tell_followers()
+        self._tell_followers(self.parameters.keys() | self.buffers[0].keys())
         self.weights_loaded = True
 
     @torch.no_grad()
@@ -75,7 +75,7 @@ class DeviceMemory:
         for held in self.buffers if replica is None else [self.buffers[replica]]:
             for name in buffers.keys() & held.keys():
                 held[name].copy_(_find(buffers, name, "buffer", held[name]))
-        self._tell_followers()
+        self._tell_followers(buffers.keys())
 
     @torch.no_grad()
     def load_parameters(self, parameters: Mapping[str, torch.Tensor]) -> None:
@@ -84,7 +84,7 @@ class DeviceMemory:
             self.parameters[name].copy_(_find(parameters, name, "parameter", self.parameters[name]))
         for (name, _), copy in self._copies.items():
             copy.copy_(self.parameters[name])
-        self._tell_followers()
+        self._tell_followers(parameters.keys())
 
     @torch.no_grad()
     def copy_weights(self, names: Collection[str]) -> dict[str, torch.Tensor]:
@@ -92,13 +92,14 @@ class DeviceMemory:
         held = {**self.buffers[0], **self.parameters}
         return {name: held[name].clone() for name in names if name in held}
 
-    def _tell_followers(self) -> None:
-        for follower in list(self._followers):
-            follower.refresh()
+    def _tell_followers(self, loaded: Set[str]) -> None:
+        for follower, names in list(self._followers.items()):
+            if not names.isdisjoint(loaded):
+                follower.refresh()
 
-    def follow(self, follower: Follower) -> None:
-        """Let something know of newly loaded weights, for as long as it lives."""
-        self._followers.add(follower)
+    def follow(self, follower: Follower, names: Iterable[str]) -> None:
+        """Let something know when one of these parameters and buffers is loaded anew, for as long as it lives."""
+        self._followers[follower] = frozenset(names)
 
     @torch.no_grad()
     def find_parameter(self, name: str, dtype: torch.dtype) -> torch.Tensor:

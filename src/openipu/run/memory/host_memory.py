@@ -66,7 +66,7 @@ def touch_pages(tensors: Iterable[torch.Tensor]) -> threading.Thread | None:
 
 
 def _touch(tensors: list[torch.Tensor]) -> None:
-    advise = ctypes.CDLL(None).madvise
+    advise = _load_c_library().madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     while tensors:
         tensor = tensors.pop(0)
@@ -88,6 +88,11 @@ def _read_free_bytes() -> int:
 
 
 @cache
+def _load_c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+@cache
 def keep_pages() -> bool:
     """Let the C library keep freed memory, once for this process; says whether it does.
 
@@ -96,7 +101,7 @@ def keep_pages() -> bool:
     if os.environ.get(KEEP_PAGES_VARIABLE, "1") == "0" or platform.libc_ver()[0] != "glibc":
         return False
     try:
-        set_option = ctypes.CDLL(None).mallopt
+        set_option = _load_c_library().mallopt
     except (OSError, AttributeError):
         return False
     # Some versions refuse so large a threshold: then no block gets pages of its own.
@@ -118,4 +123,4 @@ def reclaim_memory() -> None:
 def release_pages() -> None:
     """Hand freed memory back to the system once: what preparing a program needed is no use for its steps."""
     if keep_pages():
-        ctypes.CDLL(None).malloc_trim(0)
+        _load_c_library().malloc_trim(0)

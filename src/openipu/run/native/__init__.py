@@ -9,9 +9,9 @@ from openipu.run.native.build import (
     find_native,
     make_native_key,
 )
-from openipu.run.native.convolution_kernels import load_kernels, write_kernel_job
 from openipu.run.native.function import NativeFunction
-from openipu.run.native.rounding_kernel import prepare_rounding, take_over_rounding
+from openipu.run.native.inference_kernels import load_kernels, write_kernel_job
+from openipu.run.native.shared_kernels import prepare_kernels, take_over_kernels
 from openipu.run.native.signature import Signature
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "find_native",
     "load_kernels",
     "make_native_key",
-    "prepare_rounding",
-    "take_over_rounding",
+    "prepare_kernels",
+    "take_over_kernels",
     "write_kernel_job",
 ]

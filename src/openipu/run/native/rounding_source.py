@@ -1,42 +1,14 @@
 """C++ for stochastic rounding to half: one function for any shape and any program.
 
-In: the numbers that keep draws, rows and columns apart (`run/passes/seeded_random.py`). Out: a file with `round_rows`.
-It draws the bits of an element from the seed, the draw and the element's row and column as `compute_bits` does, and
-rounds as `numerics/rounding.py` does, one pass over memory: to half, or to float32 numbers that half has, in place.
+In: `draws_source.py`, whose bits it rounds by. Out: `round_rows`, which rounds as `numerics/rounding.py` does, in one
+pass over memory: to half, or to float32 numbers that half has, in place.
 """
 
 from __future__ import annotations
 
-from openipu.run.passes.seeded_random import COLUMN_STEP, DRAW_STEP, ROUNDS, ROW_STEP
-
 FUNCTION = "round_rows"
 
-_BLOCK = 4096  # columns of a row that one thread takes at a time
-_MIX = "".join(f"  value = (value ^ (value >> {shift})) * {factor & 0xFFFFFFFF:#x}u;\n" for shift, _, factor in ROUNDS)
-
 SOURCE = (
-    f"""#include <cstdint>
-#include <cstring>
-#if defined(__AVX512F__)
-#include <immintrin.h>
-constexpr int LANES = 16;
-#elif defined(__AVX2__) && defined(__F16C__)
-#include <immintrin.h>
-constexpr int LANES = 8;
-#else
-constexpr int LANES = 4;
-#endif
-typedef uint32_t vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef float fvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-template <typename T>
-static inline T mix(T value) {{
-{_MIX}  return value;
-}}
-static inline uint32_t finish(uint32_t value) {{ return value ^ (value >> 16); }}
-constexpr uint32_t DRAW = {DRAW_STEP & 0xFFFFFFFF:#x}u, ROW = {ROW_STEP & 0xFFFFFFFF:#x}u;
-constexpr uint32_t COLUMN = {COLUMN_STEP & 0xFFFFFFFF:#x}u;
-constexpr int64_t BLOCK = {_BLOCK};
-"""
     """
 // Codes of float32 numbers, rounded to those that half has.
 template <int OVERFLOW_KIND>
@@ -74,8 +46,7 @@ static inline void store(uint16_t* results, vec codes) {
 }
 template <int OVERFLOW_KIND, typename Result>
 static inline void round_row(const float* values, Result* results, int64_t count, uint32_t key) {
-  vec steps;
-  for (int lane = 0; lane < LANES; lane++) steps[lane] = key + uint32_t(lane) * COLUMN;
+  vec steps = count_from(key);
   int64_t place = 0;
   for (; place + LANES <= count; place += LANES, steps += LANES * COLUMN) {
     vec codes;
@@ -92,18 +63,9 @@ static inline void round_row(const float* values, Result* results, int64_t count
 template <int OVERFLOW_KIND, typename Result>
 static void round_all(const float* values, void* results, const int32_t* seeds, int64_t count, int64_t draw,
                       int64_t first, const int64_t* places, int64_t rows, int64_t columns, int threads) {
-  const int64_t blocks = (columns + BLOCK - 1) / BLOCK, parts = count * rows * blocks;
-#pragma omp parallel for num_threads(threads) schedule(static) if (count * rows * columns > (1 << 14))
-  for (int64_t part = 0; part < parts; part++) {
-    const int64_t line = part / blocks, from = part % blocks * BLOCK;
-    const int64_t to = from + BLOCK < columns ? from + BLOCK : columns;
-    const uint32_t base = finish(mix(uint32_t(seeds[line / rows]) + uint32_t(draw) * DRAW));
-    const int64_t place = places ? places[line % rows] : first + line % rows;
-    const uint32_t key = finish(mix(base + uint32_t(place) * ROW));
-    const int64_t start = line * columns + from;
-    round_row<OVERFLOW_KIND>(values + start, static_cast<Result*>(results) + start, to - from,
-                             key + uint32_t(from) * COLUMN);
-  }
+  walk_rows(seeds, count, draw, first, places, rows, columns, threads, [&](int64_t start, int64_t size, uint32_t key) {
+    round_row<OVERFLOW_KIND>(values + start, static_cast<Result*>(results) + start, size, key);
+  });
 }
 """
     f"""

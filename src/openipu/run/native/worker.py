@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.run.native.convolution_kernels import compile_source
 from openipu.run.native.graph_text import read_graph
 from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
 from openipu.run.native.scratch import keep_scratch
+from openipu.run.native.source_files import compile_source
 from openipu.store import Part, make_key, open_store
 
 # Headers would be precompiled for every program: `process.py` says why they are not.

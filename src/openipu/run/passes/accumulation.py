@@ -24,6 +24,7 @@ from openipu.run.passes.seeded_random import random_bits
 
 aten = torch.ops.aten
 
+_sum_rows = aten.embedding_dense_backward.default
 _SPARSE = 4  # rows of an embedding for each that is looked up: from here on, finding those pays
 
 
@@ -105,6 +106,17 @@ def add_rounded_rows(
     total[used] = total[used].add_(rounded, alpha=scale)
 
 
+def add_half_rows(
+    total: torch.Tensor, gradient: torch.Tensor, places: torch.Tensor, padding: int, scale: float
+) -> None:
+    """Add the gradient of a half embedding in the rows that were looked up. PyTorch's own operator adds those up, for a
+    table of these rows alone: in the same order, rounded as often."""
+    used, where = torch.unique(places, return_inverse=True)
+    found = (used == padding).nonzero() if padding >= 0 else used[:0]
+    skipped = int(found[0]) if len(found) else -1
+    total[used] = total[used].add_(_sum_rows(gradient, where, len(used), skipped, False), alpha=scale)
+
+
 def _list_parts(graph: fx.Graph, node: fx.Node, kept: Collection[fx.Node]) -> list[fx.Node]:
     """What a gradient is the sum of: each part can go to the accumulator, and its memory, as soon as it is there."""
     if node in kept or node.users or node.target is not aten.add.Tensor or node.kwargs or not _is_float32(node):
@@ -126,6 +138,8 @@ def _add_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float
         elif alone and _is_rounded_sum_of_rows(part):
             _add_rounded_part(graph, accumulator, part, scale)
             return
+        elif alone and _is_half_sum_of_rows(part):
+            graph.call_function(add_half_rows, (accumulator, *part.args[:2], part.args[3], scale))
         elif alone and part.target is aten.mm.default and _is_float32(part):
             graph.call_function(torch.Tensor.addmm_, (accumulator, *part.args), {"alpha": scale})
         else:
@@ -141,9 +155,19 @@ def _is_rounded_sum_of_rows(node: fx.Node) -> bool:
     rows = node.args[0] if narrows or rounds else None
     if not _is_sum_of_rows(rows) or not isinstance(rows, fx.Node) or set(rows.users) != {node}:
         return False
+    return _is_sparse(rows)
+
+
+def _is_half_sum_of_rows(node: fx.Node) -> bool:
+    """The same, added up in half."""
+    sums = node.target is aten.embedding_dense_backward.default and not node.args[4]
+    return sums and node.meta["val"].dtype is torch.float16 and _is_sparse(node)
+
+
+def _is_sparse(rows: fx.Node) -> bool:
     places = rows.args[1]
     assert isinstance(places, fx.Node)
-    return bool(node.meta["val"].shape[0] > _SPARSE * places.meta["val"].numel())
+    return bool(rows.meta["val"].shape[0] > _SPARSE * places.meta["val"].numel())
 
 
 def _is_own_draw(bits: Any) -> bool:

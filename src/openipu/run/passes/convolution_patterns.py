@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.graph import GraphInput, InputKind, OutputKind
+from openipu.graph import WRITES_PARAMETER, GraphInput, InputKind, OutputKind
 from openipu.run.drafts.draft import Draft
 from openipu.run.memory.device_memory import DeviceMemory
 
@@ -58,6 +58,12 @@ class Convolution:
     activation: str = "none"
 
     @property
+    def names(self) -> list[str]:
+        """Of the parameters and buffers that its weights are made of."""
+        entries = (self.weight, self.bias, *(() if self.norm is None else self.norm.entries))
+        return [entry.name for entry in entries if entry is not None]
+
+    @property
     def multiplications(self) -> int:
         """Of one call."""
         return prod(self.shape) * prod(self.weight.shape[1:])
@@ -66,7 +72,7 @@ class Convolution:
 def list_held(draft: Draft) -> dict[str, GraphInput]:
     """Weights and buffers that a run only reads, by placeholder."""
     kinds = (InputKind.PARAMETER, InputKind.BUFFER)
-    written = {entry.name for entry in draft.outputs if entry.kind in (OutputKind.PARAMETER, OutputKind.BUFFER)}
+    written = {entry.name for entry in draft.outputs if entry.kind in {*WRITES_PARAMETER, OutputKind.BUFFER}}
     return {
         entry.node: entry
         for entry in draft.inputs

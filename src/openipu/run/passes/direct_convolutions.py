@@ -98,7 +98,7 @@ class DirectConvolution:
         self._memory, self._plan, self._geometry, self._kernel = memory, plan, geometry, kernel
         self._packed: tuple[torch.Tensor, torch.Tensor] | None = None  # until they are asked for
         self._shape = (plan.shape[0], *geometry.shape)
-        memory.follow(self)
+        memory.follow(self, plan.names)
 
     def refresh(self) -> None:
         """Forget the old weights."""

@@ -32,13 +32,19 @@ def check_arithmetic(draft: Draft) -> None:
     rounding = {node for node in watched if _read_name(node) == "round_half"}
     for node, name in watched.items():
         line = note_of(node).line
-        node.target = _watch(find_call(node.target), name, f" at {line}" if line else "", node in rounding)
+        place = f" at {line}" if line else ""
+        node.target = _watch(find_call(node.target), name, place, node in rounding, _writes(node))
 
 
 def _computes(node: fx.Node) -> bool:
     if isinstance(node.target, GraphCall):
         return not isinstance(node.target, FunctionCall)  # the host's arithmetic is its own affair
     return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+
+
+def _writes(node: fx.Node) -> bool:
+    """Does it write to its operands, so that they must be looked at before?"""
+    return isinstance(node.target, GraphCall) or bool(node.target._schema.is_mutable)  # type: ignore[union-attr]
 
 
 def _name_operator(node: fx.Node) -> str:
@@ -56,30 +62,34 @@ def _read_name(node: fx.Node) -> str:
     return str(target.overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else target.__name__)
 
 
-def _watch(call: Callable[..., Any], name: str, where: str, rounds: bool) -> Callable[..., Any]:
+def _watch(call: Callable[..., Any], name: str, where: str, rounds: bool, writes: bool) -> Callable[..., Any]:
     compares = name in _COMPARISONS
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         operands = list(_list_numbers((*args, *kwargs.values())))
-        had_nan = any(_holds_nan(value) for value in operands)
-        had_infinity = any(_holds_infinity(value) for value in operands)
+        had_nan = (compares or writes) and any(map(_holds_nan, operands))
+        had_infinity = writes and any(map(_holds_infinity, operands))
         if compares and had_nan:
             raise ArithmeticFaultError(f"Floating-point exception: {name} compares a NaN{where}. {_ADVICE}")
         result = call(*args, **kwargs)
-        if had_nan and name == "_to_copy" and _is_whole(result):
+        whole = name == "_to_copy" and _is_whole(result)
+        if not operands or not (whole or any(not _is_finite(value) for value in _list_numbers([result]))):
+            return result  # nearly always, and operands need not be looked at
+        if not writes:
+            had_nan, had_infinity = any(map(_holds_nan, operands)), any(map(_holds_infinity, operands))
+        if had_nan and whole:
             raise ArithmeticFaultError(
                 f"Floating-point exception: {name} makes a whole number of a NaN{where}. {_ADVICE}"
             )
-        if operands:
-            for value in _list_numbers([result]):
-                # A rounding makes a NaN of what is too large if it is told so.
-                if not had_nan and not rounds and _holds_nan(value):
-                    raise ArithmeticFaultError(f"Floating-point exception: {name} is invalid (NaN){where}. {_ADVICE}")
-                overflows = _holds_infinity(value) or (rounds and _holds_nan(value))
-                if not had_nan and not had_infinity and overflows:
-                    raise ArithmeticFaultError(
-                        f"Floating-point exception: {name} overflows or divides by zero{where}. {_ADVICE}"
-                    )
+        for value in _list_numbers([result]):
+            # A rounding makes a NaN of what is too large if it is told so.
+            if not had_nan and not rounds and _holds_nan(value):
+                raise ArithmeticFaultError(f"Floating-point exception: {name} is invalid (NaN){where}. {_ADVICE}")
+            overflows = _holds_infinity(value) or (rounds and _holds_nan(value))
+            if not had_nan and not had_infinity and overflows:
+                raise ArithmeticFaultError(
+                    f"Floating-point exception: {name} overflows or divides by zero{where}. {_ADVICE}"
+                )
         return result
 
     return checked
@@ -133,8 +143,12 @@ def _is_whole(value: Any) -> bool:
     return plain and not value.is_floating_point() and not value.is_complex()
 
 
-def _is_finite(value: torch.Tensor) -> bool:
-    return bool(torch.isfinite(value).all())
+def _is_finite(value: torch.Tensor | float) -> bool:
+    """A sum is a number only if all that it adds are, and takes one pass; where it is none, each is looked at."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    total = value.sum(dtype=torch.float32 if value.dtype.itemsize < 4 else None)
+    return math.isfinite(total.item()) or bool(torch.isfinite(value).all())
 
 
 def _holds_nan(value: torch.Tensor | float) -> bool:

@@ -33,16 +33,49 @@ def run_layer(
     workspace_bytes: int,
 ) -> Tensors:
     """Output of all steps, last state, last cell, and oneDNN's workspace for backward, empty without training."""
-    training = workspace_bytes > 0
-    nothing = _make_zeros(weight_input.shape[0])
-    given = (source, weight_input, weight_hidden, nothing if bias is None else bias, nothing, hidden, cell)
-    operands = [_prepare(tensor) for tensor in given]
+    if workspace_bytes == 0:
+        weights = _prepare(weight_input), _prepare(weight_hidden)
+        with torch.no_grad():
+            found = infer_layer(source, hidden, cell, *weights, bias, reverse)
+        return (*found, torch.empty(0, dtype=torch.uint8))
+    operands = _list_operands(source, hidden, cell, _prepare(weight_input), _prepare(weight_hidden), bias)
     # Without gradient mode the operator makes no workspace, whatever it is told of training.
-    with torch.set_grad_enabled(training):
+    with torch.set_grad_enabled(True):
         *results, workspace = aten.mkldnn_rnn_layer.default(
-            *operands, reverse, [], _LSTM_MODE, hidden.shape[-1], 1, True, False, False, training
+            *operands, reverse, [], _LSTM_MODE, hidden.shape[-1], 1, True, False, False, True
         )
-    return (*_round(results, source.dtype), workspace if training else torch.empty(0, dtype=torch.uint8))
+    return (*_round(results, source.dtype), workspace)
+
+
+def infer_layer(
+    source: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weight_input: torch.Tensor,
+    weight_hidden: torch.Tensor,
+    bias: torch.Tensor | None,
+    reverse: bool,
+) -> Tensors:
+    """Output of all steps, last state, last cell, without gradients. The weights are float32, plain or packed."""
+    operands = _list_operands(source, hidden, cell, weight_input, weight_hidden, bias)
+    *results, _ = aten.mkldnn_rnn_layer.default(
+        *operands, reverse, [], _LSTM_MODE, hidden.shape[-1], 1, True, False, False, False
+    )
+    return _round(results, source.dtype)
+
+
+def _list_operands(
+    source: torch.Tensor,
+    hidden: torch.Tensor,
+    cell: torch.Tensor,
+    weight_input: torch.Tensor,
+    weight_hidden: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> list[torch.Tensor]:
+    """As oneDNN takes them: it adds two biases."""
+    nothing = _make_zeros(4 * hidden.shape[-1])
+    given = nothing if bias is None else _prepare(bias)
+    return [_prepare(source), weight_input, weight_hidden, given, nothing, _prepare(hidden), _prepare(cell)]
 
 
 def differentiate_layer(

@@ -25,7 +25,8 @@ _run_onednn = torch.ops.mkldnn._linear_pointwise.default._op
 
 _SMALLEST_ELEMENTS = 1 << 16  # of a weight
 _LEAST_WORK = 1 << 21  # multiplications: below, the overhead of the call decides
-_FEWEST_ROWS = 2  # a vector reads each weight once, whoever does it
+_LEAST_ROW_WORK = 1 << 20  # the same for a single row
+_FEWEST_ROWS = 2  # a single one reads each weight once, whoever does it; but MKL does so with one thread on AMD's
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,19 @@ class Product:
 
 def read_product(node: fx.Node) -> Product | None:
     """A product that oneDNN computes as it stands, and that is large enough for it."""
+    product = read_operands(node)
+    if product is None:
+        return None
+    (count, _), (inner, width) = _shape_of(product.rows), _shape_of(product.weight)
+    if count < _FEWEST_ROWS:
+        large = _prefers_onednn() and inner * width >= _LEAST_ROW_WORK
+    else:
+        large = inner * width >= _SMALLEST_ELEMENTS and count * inner * width >= _LEAST_WORK
+    return product if large else None
+
+
+def read_operands(node: fx.Node) -> Product | None:
+    """A product of float32 matrices, of any size."""
     if node.target not in (aten.mm.default, aten.addmm.default) or node.kwargs:
         return None
     *added, rows, columns = node.args
@@ -48,14 +62,12 @@ def read_product(node: fx.Node) -> Product | None:
     bias: Any = added[0] if added else None
     weight, transposed = (columns.args[0], False) if is_transposed(columns) else (columns, True)
     assert isinstance(weight, fx.Node)
-    (count, inner), (_, width) = (_shape_of(value) for value in (rows, columns))
-    if bias is not None and _shape_of(bias) != (width,):
+    if bias is not None and _shape_of(bias) != _shape_of(columns)[1:]:
         return None
     operands = [value for value in (rows, columns, bias) if value is not None]
     if any(value.meta["val"].dtype is not torch.float32 for value in operands):
         return None
-    large = inner * width >= _SMALLEST_ELEMENTS and count * inner * width >= _LEAST_WORK and count >= _FEWEST_ROWS
-    return Product(rows, weight, transposed, bias) if large else None
+    return Product(rows, weight, transposed, bias)
 
 
 def multiply(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
@@ -74,6 +86,8 @@ def use_onednn_products(draft: Draft) -> None:
     for node in list(draft.graph.nodes):
         product = read_product(node)
         if product is None or is_transposed(product.rows):
+            continue
+        if product.transposed and _shape_of(product.rows)[0] < _FEWEST_ROWS:
             continue
         weight = product.weight
         with draft.graph.inserting_before(node):
@@ -102,6 +116,11 @@ def is_transposed(node: fx.Node) -> bool:
 def has_onednn() -> bool:
     """Whether this PyTorch has oneDNN, and nobody has switched it off."""
     return bool(torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled)  # type: ignore[no-untyped-call]
+
+
+def prefers_other_products() -> bool:
+    """Whether products are quicker elsewhere than in the library that PyTorch calls by itself."""
+    return _prefers_onednn()
 
 
 @cache

@@ -64,7 +64,7 @@ class PackedConvolution:
         self._add_in_place = torch.ops.mkldnn._convolution_pointwise_.binary._op
         self.overwrites = False  # what is added is read by nobody afterwards: the result takes its memory
         self._packed: tuple[torch.Tensor, torch.Tensor | None] | None = None  # until they are asked for
-        memory.follow(self)
+        memory.follow(self, convolution.names)
 
     def refresh(self) -> None:
         """Forget the old weights."""

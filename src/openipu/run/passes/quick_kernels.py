@@ -5,12 +5,17 @@ In: the arguments of the ATen operator. Out: what it would return.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
 _MANY_CHANNELS = 16  # with so many, the kernel compares whole vectors
 _FEWEST_CHANNELS = 8  # with fewer, turning the tensor costs more than it gains
+_SMALLEST_PLANE = 128  # pixels of a channel: below, its moments cost more than the usual kernel takes
+
+_normalise_into = torch.ops.aten.native_batch_norm.out
+_update_statistics = torch.ops.aten._native_batch_norm_legit_functional.default._op
 
 
 def max_pool_2d(
@@ -52,6 +57,102 @@ def pool_values(
     rows, columns = tensor.shape[2] // 2 * 2, tensor.shape[3] // 2 * 2
     corners = [tensor[:, :, row:rows:2, column:columns:2] for row in (0, 1) for column in (0, 1)]
     return (torch.maximum(torch.maximum(corners[0], corners[1]), torch.maximum(corners[2], corners[3])),)
+
+
+def safe_softmax(tensor: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """`_safe_softmax`, where a row of minus infinities is one of zeros.
+
+    A plain softmax makes nothing but NaN of such a row, so it is enough to look at one number of each.
+    """
+    if not tensor.dim() or not tensor.shape[dim]:
+        found: torch.Tensor = torch.ops.aten._safe_softmax.default(tensor, dim, dtype)
+        return found
+    shares = torch.softmax(tensor, dim, dtype=dtype)
+    if math.isnan(shares.select(dim, 0).sum()):
+        masked = tensor.amax(dim, keepdim=True).isneginf()
+        return torch.where(masked, torch.zeros((), dtype=shares.dtype), shares)
+    return shares
+
+
+def batch_norm(
+    images: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor | None,
+    running_variance: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+) -> tuple[torch.Tensor, ...]:
+    """`native_batch_norm`. In training, the usual kernel adds up planes number by number."""
+    if not training or running_mean is not None or not _has_planes(images, weight, bias):
+        return torch.native_batch_norm(
+            images, weight, bias, running_mean, running_variance, training, momentum, epsilon
+        )
+    return _normalise(images, weight, bias, epsilon)[:3]
+
+
+def batch_norm_with_statistics(
+    images: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor,
+    running_variance: torch.Tensor,
+    training: bool,
+    momentum: float,
+    epsilon: float,
+) -> tuple[torch.Tensor, ...]:
+    """`_native_batch_norm_legit_functional`: the same, with new running statistics behind the results."""
+    if not training or not _has_planes(images, weight, bias):
+        found: tuple[torch.Tensor, ...] = _update_statistics(
+            images, weight, bias, running_mean, running_variance, training, momentum, epsilon
+        )
+        return found
+    normal, mean, scale, variance = _normalise(images, weight, bias, epsilon)
+    count = images.numel() // images.shape[1]
+    unbiased = variance * (count / (count - 1))
+    statistics = (running_mean.lerp(mean, momentum), running_variance.lerp(unbiased, momentum))
+    return normal, mean, scale, *statistics
+
+
+def _has_planes(images: torch.Tensor, *factors: torch.Tensor | None) -> bool:
+    """Whether these are images in float32, channel behind channel, with enough pixels to each."""
+    return (
+        images.dim() == 4
+        and images.is_contiguous()
+        and images.shape[2] * images.shape[3] >= _SMALLEST_PLANE
+        and images.numel() > 0
+        and all(value is None or value.dtype is torch.float32 for value in (images, *factors))
+    )
+
+
+def _normalise(
+    images: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Images, the means of channels, the reciprocals of their deviations, and their variances.
+
+    A group norm has vector code for the moments of each plane, of which those of a channel are made; what it writes is
+    written over.
+    """
+    count, channels, height, width = images.shape
+    normal, means, scales = torch.native_group_norm(images, None, None, count, channels, height * width, channels, 0.0)
+    mean = means.mean(0)
+    variance = scales.reciprocal_().square_().mean(0).add_(means.var(0, correction=0))
+    unused = (torch.empty(0), torch.empty(0))
+    _normalise_into(
+        images,
+        weight,
+        bias,
+        mean,
+        variance,
+        False,
+        0.0,
+        epsilon,
+        out=normal,
+        save_mean=unused[0],
+        save_invstd=unused[1],
+    )
+    return normal, mean, (variance + epsilon).rsqrt_(), variance
 
 
 def read_strided(row: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:

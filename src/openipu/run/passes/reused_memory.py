@@ -15,6 +15,9 @@ from torch import fx
 
 from openipu.run.drafts.aliasing import find_viewed, is_pure
 from openipu.run.drafts.draft import Draft
+from openipu.run.passes.buffers_in_place import WRITERS
+from openipu.run.passes.native_dropout import keep_elements, keep_in_place
+from openipu.run.passes.native_products import multiply_columns
 from openipu.run.passes.onednn_products import multiply
 from openipu.run.passes.seeded_random import random_bits
 
@@ -40,10 +43,12 @@ _IN_PLACE: dict[Any, Callable[..., Any]] = {
     aten.neg.default: torch.Tensor.neg_,
     aten.bitwise_right_shift.Tensor_Scalar: torch.Tensor.bitwise_right_shift_,
     aten.bitwise_and.Scalar: torch.Tensor.bitwise_and_,
+    keep_elements: keep_in_place,
+    **WRITERS,
 }
 _EITHER = frozenset({aten.add.Tensor, aten.mul.Tensor})  # the second operand will do as well
 _WRITERS = frozenset(_IN_PLACE.values())
-_READERS = frozenset({operator.getitem, multiply})  # beside ATen's own operators
+_READERS = frozenset({operator.getitem, multiply, multiply_columns, keep_elements})  # beside ATen's own operators
 
 
 def reuse_memory(draft: Draft) -> None:
@@ -128,7 +133,7 @@ def is_fresh(node: fx.Node) -> bool:
         if not isinstance(source, fx.Node) or [user.args[1:] for user in source.users].count(node.args[1:]) > 1:
             return False
         made = source
-    if made.target is multiply or made.target is random_bits:
+    if made.target in (multiply, multiply_columns, random_bits, keep_elements):
         return True
     # Operators of others may return parts of one piece of memory.
     return is_pure(made) and isinstance(made.target, torch._ops.OpOverload) and made.target.namespace == "aten"

@@ -27,11 +27,48 @@ def _fold_index_select(writer: FoldWriter, node: fx.Node) -> Value | None:
     if not writer.is_batched(index):
         return writer.repeat(node, {"dim": dimension + 1})
     if writer.is_batched(source):
-        return None
+        return _select_rows(writer, node, source, index) if dimension == 0 else None
     picked = writer.repeat(node, {"dim": dimension, "index": writer.merge(writer.read_full(index))})
     shape = read_shape(node)
     spread = writer.view(picked, [*shape[:dimension], writer.factor, *shape[dimension:]])
     return move_to_front(writer, spread, dimension)
+
+
+def _select_rows(writer: FoldWriter, node: fx.Node, source: fx.Node, index: fx.Node) -> fx.Node:
+    """Rows of each micro-batch, by its own index: all rows are one list, in which those of a micro-batch come later."""
+    picked = writer.repeat(
+        node, {"self": writer.merge(writer.read_full(source)), "index": _count_on(writer, index, read_shape(source)[0])}
+    )
+    return writer.split(picked)
+
+
+def _fold_index_add(writer: FoldWriter, node: fx.Node) -> Value | None:
+    """`index_add` and `index_copy`: as messages are added to the nodes of a graph."""
+    arguments = read_arguments(node)
+    target, index, source = arguments["self"], arguments["index"], arguments["source"]
+    rank = len(read_shape(target))
+    if rank == 0 or len(read_shape(index)) != 1:
+        return None
+    dimension = wrap_dimension(arguments["dim"], rank)
+    into, added = writer.lift(target), writer.lift(source)
+    if not writer.is_batched(index):
+        return writer.repeat(node, {"self": into, "dim": dimension + 1, "source": added})
+    if dimension:
+        return None
+    changes = {
+        "self": writer.merge(into),
+        "dim": 0,
+        "index": _count_on(writer, index, read_shape(target)[0]),
+        "source": writer.merge(added),
+    }
+    return writer.split(writer.repeat(node, changes))
+
+
+def _count_on(writer: FoldWriter, index: fx.Node, rows: int) -> fx.Node:
+    """The indices of all micro-batches as one list, where each has so many rows."""
+    full = writer.read_full(index)
+    first = writer.call(aten.mul.Tensor, number_micro_batches(writer, 1), rows)
+    return writer.merge(writer.call(aten.add.Tensor, full, first))
 
 
 def _fold_index(writer: FoldWriter, node: fx.Node) -> Value | None:
@@ -108,6 +145,8 @@ def move_to_front(writer: FoldWriter, node: fx.Node, dimension: int) -> fx.Node:
 
 INDEXING: dict[Any, Any] = {
     aten.index_select.default: _fold_index_select,
+    aten.index_add.default: _fold_index_add,
+    aten.index_copy.default: _fold_index_add,
     aten.index.Tensor: _fold_index,
     aten.index_put.default: _fold_index_put,
 }

@@ -1,53 +1,27 @@
-"""Native code for convolutions with few channels: the compiled tier of programs that consist of such.
+"""A file in C++ as a library in the user's cache.
 
-In: the `Geometry` of some convolutions. Out: a job for the compiling process; then the functions of the library that it
-has made. There is no program around them: `use_direct_convolutions` puts them into the graph of the instant tier.
+In: the source. Out: a job for the compiling process; there, what the compiler makes of it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from openipu.run.native.build import NativeJob, NativeProgram, make_native_key
-from openipu.run.native.convolution_source import name_kernel, write_source
-from openipu.run.passes.direct_convolutions import Geometry, Kernel
+from openipu.run.native.build import NativeJob, make_native_key
 
-_NAME = "convolutions"
 # Products are added as one operation; operands are gathered by nobody but the source itself.
 _FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-tree-slp-vectorize")
 _LIBRARY_FLAGS = ("-fopenmp", "-shared", "-fPIC")
-_ARGUMENTS = (*(ctypes.c_void_p,) * 4, ctypes.c_int64, ctypes.c_int)
-
-
-def write_kernel_job(geometries: Sequence[Geometry]) -> NativeJob:
-    """What the compiling process is told."""
-    return write_source_job(_NAME, write_source(geometries))
 
 
 def write_source_job(name: str, source: str) -> NativeJob:
-    """The same for any file in C++."""
+    """What the compiling process is told."""
     key = make_native_key({"kernel": name, "source": source, "flags": [*_FLAGS, *_LIBRARY_FLAGS]})
     return NativeJob(key, {"units": [{"source": source}], "fold": 1, "threads": 1, "name": name})
-
-
-def load_kernels(native: NativeProgram, geometries: Sequence[Geometry]) -> dict[Geometry, Kernel]:
-    """The functions of the job's library. It stays in memory for as long as the process."""
-    library = ctypes.CDLL(str(native.library))
-    return {geometry: _load(library, geometry) for geometry in geometries}
-
-
-def _load(library: ctypes.CDLL, geometry: Geometry) -> Kernel:
-    function: Any = library[name_kernel(geometry)]
-    function.argtypes, function.restype = _ARGUMENTS, None
-    kernel: Kernel = function
-    return kernel
 
 
 def compile_source(source: str, folder: Path) -> Path:

@@ -1,0 +1,52 @@
+"""Native code for convolutions with few channels, LSTM layers and products of one row: the compiled tier of such.
+
+In: the `NativeParts` of a program. Out: a job for the compiling process; then the functions of the library that it has
+made. There is no program around them: `use_native_kernels` puts them into the graph of the instant tier.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from openipu.run.native import lstm_source, row_source
+from openipu.run.native.build import NativeJob, NativeProgram
+from openipu.run.native.convolution_source import name_kernel, write_source
+from openipu.run.native.source_files import write_source_job
+from openipu.run.passes.native_kernels import NativeKernels, NativeParts
+from openipu.run.passes.native_lstm import LstmCode
+
+_POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+_CONVOLUTION = (*(_POINTER,) * 4, _COUNT, _CHOICE)
+_ROW = (*(_POINTER,) * 4, *(_COUNT,) * 2, _CHOICE)
+_LAYER = (*(_POINTER,) * 6, *(_COUNT,) * 3, *(_CHOICE,) * 2)
+
+
+def write_kernel_job(parts: NativeParts) -> NativeJob:
+    """What the compiling process is told."""
+    sources = {
+        "convolutions": write_source(parts.geometries) if parts.geometries else "",
+        "LSTM layers": lstm_source.SOURCE * parts.layers,
+        "products": row_source.SOURCE * parts.row,
+    }
+    names = [name for name, source in sources.items() if source]
+    return write_source_job(" and ".join(names), "".join(sources.values()))
+
+
+def load_kernels(native: NativeProgram, parts: NativeParts) -> NativeKernels:
+    """The functions of the job's library. It stays in memory for as long as the process."""
+    library = ctypes.CDLL(str(native.library))
+    convolutions = {geometry: _load(library, name_kernel(geometry), _CONVOLUTION) for geometry in parts.geometries}
+    layer = row = None
+    if parts.layers:
+        lanes = int(library[lstm_source.WIDTH_FUNCTION]())
+        layer = LstmCode(_load(library, lstm_source.FUNCTION, _LAYER), lanes)
+    if parts.row:
+        row = _load(library, row_source.FUNCTION, _ROW)
+    return NativeKernels(convolutions, layer, row)
+
+
+def _load(library: ctypes.CDLL, name: str, arguments: tuple[Any, ...]) -> Any:
+    function = library[name]
+    function.argtypes, function.restype = arguments, None
+    return function

@@ -1,0 +1,98 @@
+"""Native code that all programs share: stochastic rounding, dropout, gradients of weights; one library for any shape.
+
+Out: the code is installed for the instant tier, at once if the user's cache has it, else when a process in the
+background has compiled it, in about a second. Until then, and without a compiler, operators
+do the same, with the same results; those of products in other last bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any
+
+from openipu.run.half.rounded_draws import has_kernel, install_kernel
+from openipu.run.native import dropout_source, products_source, rounding_source
+from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native
+from openipu.run.native.draws_source import PRELUDE
+from openipu.run.native.source_files import write_source_job
+from openipu.run.passes.native_dropout import install_dropout
+from openipu.run.passes.native_products import install_products
+
+_logger = logging.getLogger("openipu")
+_NAME = "stochastic rounding, dropout and products"
+_POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+_ROUNDING = (*(_POINTER,) * 3, *(_COUNT,) * 3, _POINTER, *(_COUNT,) * 2, *(_CHOICE,) * 3)
+_DROPOUT = (*(_POINTER,) * 3, *(_COUNT,) * 5, _CHOICE, ctypes.c_float, _CHOICE)
+_PRODUCTS = (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER, *(_COUNT,) * 3, ctypes.c_float, *(_CHOICE,) * 2)
+
+_builds: list[NativeBuild | None] = []  # of this process, whichever program asked first; None where it has ended
+
+
+def prepare_kernels(*, build: bool) -> None:
+    """Install the code from the cache; else, if it may be built, start that."""
+    if has_kernel() or _builds:
+        return
+    job = write_job()
+    try:
+        native = find_native(job.key)
+        if native is not None:
+            _install(native)
+        elif build:
+            # A second of one core, once for this user, makes steps shorter, and with stochastic rounding several
+            # times: at no low priority.
+            _builds.append(NativeBuild(job, background=False))
+            _logger.info("Code for %s is being compiled in the background, for all programs.", _NAME)
+    except Exception as error:  # whatever a loader or a compiler raises, the operators give the same results
+        _give_up(error)
+
+
+def take_over_kernels() -> None:
+    """Install what was built in the background, once it is there."""
+    build = _builds[0] if _builds else None
+    if build is None or not build.done:
+        return
+    _builds[:] = [None]
+    try:
+        _install(build.finish())
+        _logger.info("There is native code for %s from here on, with the same results.", _NAME)
+    except Exception as error:
+        _give_up(error)
+
+
+def _give_up(error: Exception) -> None:
+    _builds[:] = [None]
+    _logger.debug("There is no native code for %s: %s.", _NAME, error)
+
+
+def write_job() -> NativeJob:
+    """What the compiling process is told."""
+    return write_source_job(_NAME, PRELUDE + rounding_source.SOURCE + dropout_source.SOURCE + products_source.SOURCE)
+
+
+def load_rounding(native: NativeProgram) -> Any:
+    """The function that rounds, of the job's library, which stays in memory for as long as the process."""
+    return _load(native, rounding_source.FUNCTION, _ROUNDING)
+
+
+def load_dropout(native: NativeProgram) -> Any:
+    """The function that keeps some elements."""
+    return _load(native, dropout_source.FUNCTION, _DROPOUT)
+
+
+def load_products(native: NativeProgram) -> Any:
+    """The function that multiplies columns by columns."""
+    return _load(native, products_source.FUNCTION, _PRODUCTS)
+
+
+def _load(native: NativeProgram, name: str, arguments: tuple[Any, ...]) -> Any:
+    function = ctypes.CDLL(str(native.library))[name]
+    function.argtypes, function.restype = arguments, None
+    return function
+
+
+def _install(native: NativeProgram) -> None:
+    rounding, dropout, products = load_rounding(native), load_dropout(native), load_products(native)
+    install_kernel(rounding)
+    install_dropout(dropout)
+    install_products(products)

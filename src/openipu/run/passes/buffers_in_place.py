@@ -1,0 +1,35 @@
+"""Buffers that a program writes a part of, such as the keys and values of a step of generation.
+
+In: a draft of an inference program. Out: the same draft, in which that part is written where the buffer lies, if
+nothing else reads the old one. Otherwise the whole buffer is copied, and copied back when the program has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.graph import InputKind, OutputKind
+from openipu.run.drafts.draft import Draft
+
+WRITERS: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.index_copy.default: torch.Tensor.index_copy_,
+    torch.ops.aten.index_put.default: torch.Tensor.index_put_,
+}
+
+
+def write_in_place(draft: Draft) -> None:
+    """Let new values of buffers be written into the old ones."""
+    buffers = {entry.name: entry.node for entry in draft.inputs if entry.kind is InputKind.BUFFER}
+    for result, entry in zip(draft.results, draft.outputs, strict=True):
+        if entry.kind is not OutputKind.BUFFER or result.target not in WRITERS:
+            continue
+        old = result.args[0]
+        if not isinstance(old, fx.Node) or old.name != buffers.get(entry.name) or len(old.users) > 1:
+            continue
+        # Whoever gets it from elsewhere must not see it change in the next run.
+        if draft.results.count(result) == 1:
+            result.target = WRITERS[result.target]

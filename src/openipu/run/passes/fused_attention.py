@@ -1,0 +1,254 @@
+"""Attention of inference in one call, by PyTorch's own kernel for processors.
+
+In: a draft of an inference program, in which attention is written out as an IPU runs it: a product, a softmax, another
+product, and copies of all operands between. Out: the same draft with one call in their place, where nobody reads
+anything between. The kernel goes over blocks of scores that stay in the cache, reads heads where they lie and writes
+them beside one another, as the next product reads them: half to two thirds of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.run.drafts.draft import Draft
+
+aten = torch.ops.aten
+
+_attend = aten._scaled_dot_product_flash_attention_for_cpu.default._op
+_VIEWS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default})
+_FACTORS: dict[Any, Callable[[float], float]] = {
+    aten.mul.Scalar: lambda factor: factor,
+    aten.mul.Tensor: lambda factor: factor,
+    aten.div.Scalar: lambda factor: 1 / factor,
+    aten.div.Tensor: lambda factor: 1 / factor,
+}
+_HEADS = 4  # dimensions: samples, heads, places, features
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """What one call has to compute: softmax(scale * query @ key.T + mask) @ value."""
+
+    query: fx.Node
+    key: fx.Node  # places by features, or the other way round
+    key_turned: bool
+    value: fx.Node
+    mask: fx.Node | None
+    scale: float
+    last: fx.Node  # what it stands for
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+    key_turned: bool,
+    joined: bool,
+) -> torch.Tensor:
+    """The result by heads; or, joined, with the heads of each place beside one another in memory."""
+    places = key.transpose(2, 3) if key_turned else key
+    operands = (_lay_out(query), _lay_out(places), _lay_out(value))
+    found: torch.Tensor = _attend(*operands, 0.0, False, attn_mask=mask, scale=scale)[0]
+    return found.transpose(1, 2).contiguous() if joined else found
+
+
+def _lay_out(heads: torch.Tensor) -> torch.Tensor:
+    """The kernel reads features that lie beside one another."""
+    return heads if heads.stride(3) == 1 else heads.contiguous()
+
+
+def fuse_attention(draft: Draft) -> None:
+    """Put one call in the place of attention that is written out."""
+    for node in list(draft.graph.nodes):
+        if node._erased or node.target not in (aten._safe_softmax.default, aten._softmax.default):
+            continue
+        found = _read_attention(node)
+        if found is not None:
+            _replace(draft, found)
+
+
+def _replace(draft: Draft, found: Attention) -> None:
+    joined = _find_joined(found.last)
+    last = found.last if joined is None else joined
+    arguments = (found.query, found.key, found.value, found.mask, found.scale, found.key_turned, joined is not None)
+    with draft.graph.inserting_before(last):
+        result = draft.graph.call_function(attend, arguments)
+    result.meta = dict(last.meta)
+    last.replace_all_uses_with(result)
+    _erase_unread(draft, last)
+
+
+def _erase_unread(draft: Draft, last: fx.Node) -> None:
+    unread = [last]
+    while unread:
+        node = unread.pop()
+        if not node._erased and not node.users and node.op == "call_function":
+            sources = node.all_input_nodes
+            draft.graph.erase_node(node)
+            unread += sources
+
+
+def _read_attention(softmax: fx.Node) -> Attention | None:
+    shape = _shape_of(softmax)
+    if len(shape) != _HEADS or softmax.args[1] not in (-1, _HEADS - 1) or not _is_float(softmax):
+        return None
+    found, scores = _find_heads(softmax), _read_scores(softmax)
+    if found is None or scores is None:
+        return None
+    (last, values), (product, mask, scale) = found, scores
+    query, query_factor = _peel(product.args[0])
+    key, key_factor = _peel(product.args[1])
+    key_turned = not _exchanges(key, 2, 3)
+    if not key_turned:
+        key, factor = _peel(key.args[0])
+        key_factor *= factor
+    value, value_factor = _peel(values)
+    samples, heads, places, width = _shape_of(last)
+    expected = (
+        (query, (samples, heads, places, width)),
+        (key, (samples, heads, width, shape[3]) if key_turned else (samples, heads, shape[3], width)),
+        (value, (samples, heads, shape[3], width)),
+    )
+    if value_factor != 1 or any(not _is_float(node) or _shape_of(node) != size for node, size in expected):
+        return None
+    return Attention(query, key, key_turned, value, mask, scale * query_factor * key_factor, last)
+
+
+def _find_heads(softmax: fx.Node) -> tuple[fx.Node, Any] | None:
+    """The product with the values, by samples and heads, and these, if nobody reads anything before it."""
+    weights = _skip_views(softmax)
+    product = _find_only_user(weights)
+    if product is None or product.target is not aten.bmm.default or product.args[0] is not weights:
+        return None
+    last = _skip_views(product)
+    return (last, product.args[1]) if _joins(_shape_of(last), _shape_of(product)) else None
+
+
+def _read_scores(softmax: fx.Node) -> tuple[fx.Node, fx.Node | None, float] | None:
+    """The product in front of a softmax, what is added to it, and what it is multiplied by before."""
+    node: Any = softmax.args[0]
+    mask: Any = None
+    scale = 1.0
+    while isinstance(node, fx.Node) and len(node.users) == 1:
+        if node.target is aten.bmm.default:
+            return node, mask, scale
+        factor = _read_factor(node)
+        if factor is not None:
+            scale *= factor
+            node = node.args[0]
+        elif _is_same(node):
+            node = node.args[0]
+        elif node.target is aten.add.Tensor and mask is None and scale == 1:
+            # What has nothing to look at becomes zero there; with the plain softmax it is not a number.
+            if softmax.target is not aten._safe_softmax.default or node.kwargs or len(node.args) != 2:
+                return None
+            node, mask = node.args
+            if not _is_mask(mask, softmax):
+                node, mask = mask, node
+            if not _is_mask(mask, softmax):
+                return None
+        else:
+            return None
+    return None
+
+
+def _is_mask(node: Any, softmax: fx.Node) -> bool:
+    """Something to add to scores that is not itself made of them."""
+    if not isinstance(node, fx.Node) or not _is_float(node) or _leads_to_product(node):
+        return False
+    whole, size = _shape_of(softmax), _shape_of(node)
+    fits = all(count in (1, most) for count, most in zip(size, whole[-len(size) :], strict=True))
+    return len(size) in (2, _HEADS) and fits
+
+
+def _leads_to_product(node: fx.Node) -> bool:
+    while node.target is not aten.bmm.default:
+        if not (_is_same(node) or _read_factor(node) is not None) or not isinstance(node.args[0], fx.Node):
+            return False
+        node = node.args[0]
+    return True
+
+
+def _peel(node: Any) -> tuple[fx.Node, float]:
+    """The heads that an operand of a product is a copy of, and what they were multiplied by."""
+    scale = 1.0
+    while True:
+        factor = _read_factor(node)
+        if factor is not None:
+            scale *= factor
+        elif node.target is not aten.clone.default and not (
+            _is_same(node) and not _joins(_shape_of(node), _shape_of(node.args[0]))
+        ):
+            return node, scale
+        node = node.args[0]
+
+
+def _read_factor(node: fx.Node) -> float | None:
+    """The number that a value is multiplied by."""
+    if node.target not in _FACTORS or node.kwargs or not isinstance(node.args[0], fx.Node):
+        return None
+    factor = node.args[1]
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or factor == 0:
+        return None
+    return _FACTORS[node.target](factor)
+
+
+def _is_same(view: fx.Node) -> bool:
+    """Whether a view has the shape of its source, or has samples and heads joined or parted."""
+    if view.target not in _VIEWS or not isinstance(view.args[0], fx.Node):
+        return False
+    own, source = _shape_of(view), _shape_of(view.args[0])
+    return own == source or _joins(own, source) or _joins(source, own)
+
+
+def _joins(parted: tuple[int, ...], joined: tuple[int, ...]) -> bool:
+    alike = len(parted) == _HEADS and len(joined) == _HEADS - 1 and parted[2:] == joined[1:]
+    return alike and parted[0] * parted[1] == joined[0]
+
+
+def _exchanges(node: fx.Node, first: int, second: int) -> bool:
+    """Whether a view exchanges these two of four dimensions."""
+    if node.target not in (aten.transpose.int, aten.permute.default) or len(_shape_of(node)) != _HEADS:
+        return False
+    arguments: Any = node.args[1:]
+    if node.target is aten.transpose.int:
+        return {dim % _HEADS for dim in arguments} == {first, second}
+    order = list(range(_HEADS))
+    order[first], order[second] = second, first
+    return [dim % _HEADS for dim in arguments[0]] == order
+
+
+def _find_joined(heads: fx.Node) -> fx.Node | None:
+    """A copy in which the heads of each place lie beside one another, if nothing else is made of the heads."""
+    turned = _find_only_user(heads)
+    copy = _find_only_user(turned) if turned is not None and _exchanges(turned, 1, 2) else None
+    if copy is None or copy.target is not aten.clone.default:
+        return None
+    return copy if copy.kwargs.get("memory_format") is torch.contiguous_format else None
+
+
+def _skip_views(node: fx.Node) -> fx.Node:
+    """The last of the views that follow, each of which is all that becomes of the one before."""
+    while (user := _find_only_user(node)) is not None and user.target in _VIEWS and _is_same(user):
+        node = user
+    return node
+
+
+def _find_only_user(node: fx.Node) -> fx.Node | None:
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def _shape_of(node: fx.Node) -> tuple[int, ...]:
+    return tuple(node.meta["val"].shape)
+
+
+def _is_float(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype is torch.float32

@@ -1,0 +1,163 @@
+"""LSTM layers of inference by native code: the results of eager PyTorch, and weights that can change."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from openipu.capture import capture_program
+from openipu.graph import Program, RunOptions, Tier
+from openipu.run import Executable
+from openipu.run.drafts.draft import Draft
+from openipu.run.engines.micro import draft_micro
+from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.native import NativeBuild, load_kernels, write_kernel_job
+from openipu.run.passes.native_kernels import NativeKernels, NativeParts, list_native_parts
+from openipu.run.passes.onednn_lstm import LSTM_ONEDNN
+
+pytestmark = pytest.mark.slow
+
+STEPS, BATCH, FEATURES = 9, 17, 12  # 17 samples: no number of rows divides them
+HIDDEN = 40  # does not fill its last block of 16
+
+
+class Model(nn.Module):
+    """Two layers, in both directions, from states that are given."""
+
+    def __init__(self, hidden: int = HIDDEN, **options: Any) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(FEATURES, hidden, 2, bidirectional=True, **options)
+
+    def forward(self, source: torch.Tensor, first: torch.Tensor, cell: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        output, (last, cells) = self.layer(source, (first, cell))
+        return output, last, cells
+
+
+def make_inputs(steps: int = STEPS, batch: int = BATCH, hidden: int = HIDDEN) -> tuple[torch.Tensor, ...]:
+    states = (torch.randn(4, batch, hidden), 3 * torch.randn(4, batch, hidden))
+    return (4 * torch.randn(steps, batch, FEATURES), *states)
+
+
+def capture(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Program:
+    return capture_program(model, inputs, {}, training=False, optimizer=None, name="model")
+
+
+def start(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Executable:
+    executable = Executable(capture(model, inputs), RunOptions(tier=Tier.COMPILED))
+    executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
+    return executable
+
+
+def check(executable: Executable, model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+    with torch.no_grad():
+        expected = model(*inputs)
+    for found, wanted in zip(executable.run(list(inputs)).outputs, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def list_names(draft: Draft) -> list[str]:
+    return [node.name for node in draft.graph.nodes if node.op == "call_function"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cache for this module: the second test finds what the first has compiled."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs a C++ compiler")
+    base = tmp_path_factory.getbasetemp() / "native-lstm"
+    base.mkdir(mode=0o700, exist_ok=True)
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(base))
+    monkeypatch.setattr("openipu.run.passes.native_lstm._LEAST_WORK", 1)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def kernels() -> NativeKernels:
+    parts = NativeParts(layers=True)
+    return load_kernels(NativeBuild(write_kernel_job(parts), background=False).finish(), parts)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_native_layers_give_what_eager_pytorch_gives(bias: bool) -> None:
+    model, inputs = Model(bias=bias).eval(), make_inputs()
+    executable = start(model, inputs)
+    check(executable, model, inputs)
+    assert executable.tier is Tier.COMPILED
+
+
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(1, 1, 3), (5, 1, 64), (2, 6, 16), (3, 13, 33)])
+def test_any_number_of_steps_samples_and_units(steps: int, batch: int, hidden: int) -> None:
+    model, inputs = Model(hidden).eval(), make_inputs(steps, batch, hidden)
+    check(start(model, inputs), model, inputs)
+
+
+def test_the_number_of_threads_does_not_change_a_bit() -> None:
+    model, inputs = Model(64).eval(), make_inputs(hidden=64)
+    executable, found = start(model, inputs), []
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            found.append(executable.run(list(inputs)).outputs)
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_loaded_weights_are_packed_anew() -> None:
+    model, inputs = Model().eval(), make_inputs()
+    executable = start(model, inputs)
+    check(executable, model, inputs)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) / 4)
+    executable.load_weights(dict(model.named_parameters()), {})
+    check(executable, model, inputs)
+
+
+def test_large_numbers_saturate_and_what_is_no_number_stays_so() -> None:
+    model, inputs = Model().eval(), make_inputs()
+    inputs[0][0], inputs[0][1, 0] = 1e30, float("nan")
+    executable = start(model, inputs)
+    with torch.no_grad():
+        expected = model(*inputs)
+    for found, wanted in zip(executable.run(list(inputs)).outputs, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def test_every_held_layer_is_replaced_and_its_weights_are_read_packed_alone(kernels: NativeKernels) -> None:
+    model, inputs = Model().eval(), make_inputs()
+    program = capture(model, inputs)
+    draft = draft_micro(program, RunOptions())
+    apply_passes(FOLDED, draft, Setting(program, RunOptions()))
+    assert list_native_parts(draft) == NativeParts(layers=True)
+    memory = DeviceMemory(program, 1)
+    draft = draft_micro(program, RunOptions())
+    apply_passes(FOLDED, draft, Setting(program, RunOptions(), memory=memory, kernels=kernels))
+    assert [name.rstrip("_0123456789") for name in list_names(draft)].count("native_layer") == 4
+    assert not draft.graph.find_nodes(op="call_function", target=LSTM_ONEDNN)
+    assert not any("weight" in entry.name for entry in draft.inputs)
+
+
+def test_small_layers_are_not_worth_a_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    program = capture(Model().eval(), make_inputs(1, 1))
+    draft = draft_micro(program, RunOptions())
+    apply_passes(FOLDED, draft, Setting(program, RunOptions()))
+    assert not list_native_parts(draft)
+
+
+def test_half_layers_are_computed_in_float32(kernels: NativeKernels) -> None:
+    model, inputs = Model().eval(), make_inputs()
+    halves = tuple(value.half() for value in inputs)
+    executable = start(model.half(), halves)
+    with torch.no_grad():
+        expected = model.float()(*(value.float() for value in halves))
+    for found, wanted in zip(executable.run(list(halves)).outputs, expected, strict=True):
+        assert found.dtype is torch.float16
+        torch.testing.assert_close(found.float(), wanted, rtol=2e-3, atol=2e-3)

@@ -1,0 +1,211 @@
+"""Gradients of weights by native code: what eager PyTorch computes, in place of the products that are large."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
+from openipu.graph import RunOptions, Tier
+from openipu.run import Executable
+from openipu.run.drafts.draft import Draft
+from openipu.run.engines import pass_list, tiers
+from openipu.run.native.shared_kernels import load_products
+from openipu.run.passes import native_products
+from openipu.run.passes.native_products import (
+    add_columns,
+    has_products,
+    install_products,
+    multiply_columns,
+    multiply_natively,
+)
+
+# Depth, height and width: parts of a tile, whole ones, several blocks in each direction.
+SHAPES = [
+    (1, 1, 1),
+    (5, 7, 9),
+    (3, 12, 32),
+    (33, 100, 20),
+    (600, 25, 300),
+    (1100, 50, 67),
+    (40, 1600, 70),
+    (7, 13, 530),
+]
+WIDTH, BATCH = 256, 128  # products that are just large enough
+
+
+@pytest.fixture
+def kernel(shared_native, monkeypatch):
+    """Native code, installed for one test, whatever the processor."""
+    monkeypatch.setattr(native_products, "prefers_other_products", lambda: True)
+    found = load_products(shared_native)
+    install_products(found)
+    yield found
+    install_products(None)
+
+
+@pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
+def threads(request):
+    torch.set_num_threads(request.param)  # the tests' own fixture puts it right again
+
+
+def make_matrices(depth, height, width):
+    random = torch.Generator().manual_seed(depth)
+    return torch.randn(depth, height, generator=random), torch.randn(depth, width, generator=random)
+
+
+def compare(found, left, right, factor=1.0, total=0.0):
+    exact = total + factor * (left.double().t() @ right.double())
+    bound = factor * (left.double().abs().t() @ right.double().abs()) + abs(total)
+    assert ((found.double() - exact).abs() <= 2.0**-20 * bound).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_columns_are_multiplied_by_columns(kernel, threads, shape):
+    left, right = make_matrices(*shape)
+    compare(multiply_columns(left, right), left, right)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_product_is_added_to_what_is_there(kernel, threads, shape):
+    left, right = make_matrices(*shape)
+    total = torch.full((shape[1], shape[2]), 3.0)
+    assert add_columns(total, left, right, 0.25) is total
+    compare(total, left, right, 0.25, 3.0)
+
+
+@pytest.mark.slow
+def test_rows_may_be_apart_and_other_layouts_are_left_to_pytorch(kernel):
+    left, right = make_matrices(70, 90, 110)
+    compare(
+        multiply_columns(left[:, 5:80], right[::2].repeat_interleave(2, 0)),
+        left[:, 5:80],
+        right[::2].repeat_interleave(2, 0),
+    )
+    wide = torch.zeros(70, 220)
+    wide[:, :110] = right
+    compare(multiply_columns(left, wide[:, :110]), left, right)
+    turned = left.t().contiguous().t()
+    compare(multiply_columns(turned, right), left, right)
+    total = torch.zeros(110, 90).t()
+    compare(add_columns(total, turned, right, 1.0), left, right)
+
+
+@pytest.mark.slow
+def test_what_is_not_a_number_stays_so(kernel):
+    left, right = make_matrices(20, 30, 40)
+    left[3, 4], right[5, 6] = torch.nan, torch.inf
+    found, expected = multiply_columns(left, right), left.t() @ right
+    assert torch.equal(found.isnan(), expected.isnan())
+    assert torch.equal(found.isinf(), expected.isinf())
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, rows):
+        return nn.functional.mse_loss(self.second(torch.relu(self.first(rows))), rows)
+
+
+def make_executable(accumulation=1, *, folding=True, deterministic=False, tier=Tier.INSTANT):
+    torch.manual_seed(0)
+    net = Perceptron()
+    rows = torch.randn(BATCH * accumulation, WIDTH)
+    options = RunOptions(
+        training=True,
+        gradient_accumulation=accumulation,
+        folding=folding,
+        deterministic=deterministic,
+        tier=tier,
+    )
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    spec = describe_optimizer(optimizer, {id(value): name for name, value in net.named_parameters()})
+    program = capture_program(net, (rows[:BATCH],), {}, training=True, optimizer=spec, name="perceptron")
+    executable = Executable(program, options)
+    executable.load_weights(dict(net.named_parameters()), {})
+    executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))
+    return executable, rows
+
+
+def train(executable, rows, steps=2):
+    for _ in range(steps):
+        executable.run([rows])
+    return executable.copy_weights([name for name, _ in Perceptron().named_parameters()])
+
+
+def train_eagerly(rows, accumulation, steps=2):
+    torch.manual_seed(0)
+    net = Perceptron()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        for part in rows.chunk(accumulation):
+            (net(part) / accumulation).backward()
+        optimizer.step()
+    return dict(net.named_parameters())
+
+
+def keep_drafts(monkeypatch):
+    drafts: list[Draft] = []
+    monkeypatch.setattr(pass_list, "multiply_natively", lambda draft: (multiply_natively(draft), drafts.append(draft)))
+    return drafts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("accumulation", "folding", "written"),
+    [(1, True, multiply_columns), (4, True, multiply_columns), (4, False, add_columns)],
+    ids=["one micro-batch", "folded", "one after the other"],
+)
+def test_a_program_trains_as_eager_does(kernel, monkeypatch, accumulation, folding, written):
+    drafts = keep_drafts(monkeypatch)
+    executable, rows = make_executable(accumulation, folding=folding)
+    found, expected = train(executable, rows), train_eagerly(rows, accumulation)
+    (draft,) = drafts
+    assert sum(node.target is written for node in draft.graph.nodes) == 2
+    for name, weight in found.items():
+        torch.testing.assert_close(weight, expected[name].detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_deterministic_program_does_not_use_it(kernel, monkeypatch):
+    drafts = keep_drafts(monkeypatch)
+    train(*make_executable(deterministic=True), steps=1)
+    assert not drafts
+
+
+@pytest.mark.slow
+def test_small_products_stay_where_they_are(kernel, monkeypatch):
+    monkeypatch.setattr(native_products, "_LEAST_WORK", BATCH * WIDTH * WIDTH + 1)
+    drafts = keep_drafts(monkeypatch)
+    train(*make_executable(), steps=1)
+    assert not any(node.target is multiply_columns for draft in drafts for node in draft.graph.nodes)
+
+
+def test_without_native_code_libraries_multiply(monkeypatch):
+    monkeypatch.setattr(native_products, "prefers_other_products", lambda: True)
+    assert not has_products()
+    drafts = keep_drafts(monkeypatch)
+    train(*make_executable(), steps=1)
+    assert not drafts
+
+
+@pytest.mark.slow
+def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
+    """The engine is built anew between two runs, once, and goes on from the same weights."""
+    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
+    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    install_products(None)
+    executable, rows = make_executable(tier=Tier.AUTO)
+    executable.run([rows])
+    calls = []
+    install_products(lambda *operands: calls.append(operands) or kernel(*operands))
+    found = train(executable, rows, steps=3)
+    assert len(calls) == 2 * 2, "the engine is changed after the second run, for the third and the fourth"
+    for name, expected in train_eagerly(rows, 1, steps=4).items():
+        torch.testing.assert_close(found[name], expected.detach(), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,1 @@
+"""Graphs, ops and tensors as data, and what follows from them."""

@@ -1,0 +1,36 @@
+"""Seeds of a run: arrays for the stream that a program loads its seed from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+MAX_UINT64 = 2**64 - 1
+
+
+def create_seeds(
+    seed: int, offset: int = 0, batches_per_step: int = 1, gradient_accumulation_factor: int = 1, replicas: int = 1
+) -> np.ndarray[Any, Any]:
+    """A pair of 32-bit numbers for each batch, accumulation step and replica; dimensions of size 1 are left out.
+
+    Change `offset` from one step to the next for other seeds.
+    """
+    count = batches_per_step * gradient_accumulation_factor * replicas
+    drawn = np.random.default_rng(seed + offset).integers(0, MAX_UINT64, endpoint=True, dtype="uint64", size=count)
+    pairs = np.stack([drawn >> np.uint64(32), drawn & np.uint64(0xFFFFFFFF)], axis=-1).astype(np.uint32)
+    return np.squeeze(pairs.reshape(batches_per_step, gradient_accumulation_factor, replicas, 2))
+
+
+def uint64_to_two_uint32(num: int) -> tuple[int, int]:
+    """The high and the low half of a number."""
+    if not 0 <= num <= MAX_UINT64:
+        raise ValueError(f"A seed is a whole number of 64 bits without sign, not {num}.")
+    return num >> 32, num & 0xFFFFFFFF
+
+
+def two_uint32_to_uint64(a: int, b: int) -> int:
+    """The number with these halves."""
+    if not (0 <= a < 2**32 and 0 <= b < 2**32):
+        raise ValueError(f"The halves of a seed are whole numbers of 32 bits without sign, not {a} and {b}.")
+    return (a << 32) | b

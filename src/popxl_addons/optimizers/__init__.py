@@ -1,0 +1,5 @@
+"""Update rules as modules."""
+
+from .adam import AdamOptimizerStep
+
+__all__ = ["AdamOptimizerStep"]

@@ -22,6 +22,11 @@ EXTENSIONS: "dict[str, str]" = {  # a module that the program imports: "module:f
     "paddle": "openipu_paddle.arrival:register",
     "tensorflow": "openipu_tensorflow.tf1:activate",
     "keras": "openipu_tensorflow.tf1:activate_keras",  # which may be imported before tensorflow, and imports it
+    "torch_geometric.sampler.neighbor_sampler": "openipu_pyg.arrival:register",
+    "torch_geometric.loader.cluster": "openipu_pyg.arrival:register",
+    "torch_geometric.nn.pool": "openipu_pyg.arrival:register",
+    "torch_geometric.nn.aggr.base": "openipu_pyg.arrival:register",
+    "torch_geometric.nn.dense.linear": "openipu_pyg.arrival:register",
 }
 SWITCHES = {  # extended only where this variable is 1
     "paddle": "OPENIPU_PADDLE",
@@ -30,14 +35,25 @@ SWITCHES = {  # extended only where this variable is 1
 }
 BEFORE = {"paddle": ("FLAGS_enable_pir_api", "0")}  # a variable that must be set before it is loaded
 ALIASES = {  # names that only the original's packages had, and all below them: which module of ours answers
+    "tensorflow.python.ipu.keras": "openipu_tensorflow.keras",  # before what it is below
+    "tensorflow.python.ipu.layers": "openipu_tensorflow.keras.layers",
     "tensorflow.python.ipu": "openipu_tensorflow.ipu",
     "tensorflow.compiler.plugin": "openipu_tensorflow.plugin",
+    "tensorflow.contrib": "openipu_tensorflow.contrib",
     "tensorflow.keras.ipu": "openipu_tensorflow.keras",
     "keras.ipu": "openipu_tensorflow.keras",
+    "keras.engine": "openipu_tensorflow.keras.legacy.engine",
+    "keras.layers.core": "openipu_tensorflow.keras.legacy.core",
+    "keras.optimizer_v2": "openipu_tensorflow.keras.legacy.optimizer_v2",
+    "keras.utils.tf_inspect": "tensorflow.python.util.tf_inspect",
     "tensorflow.python.estimator": "openipu_tensorflow.estimator",
     "ipu_tensorflow_addons": "openipu_tensorflow.addons",
+    "tensorflow.python.keras.applications": "keras.src.applications",
+    "tensorflow.python.training.training_ops": "tensorflow.python.ops.gen_training_ops",  # where they are now
+    "tensorflow.python.distribute.distribution_strategy_context": "tensorflow.python.distribute.distribute_lib",
+    "tensorflow_core": "tensorflow",  # what the package itself was called until 2.1
 }
-_FIRST = ("tensorflow.", "keras.", "ipu_")  # how each of them begins
+_FIRST = ("tensorflow.", "tensorflow_core", "keras.", "ipu_")  # how each of them begins
 
 
 def install() -> None:

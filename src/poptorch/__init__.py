@@ -87,7 +87,7 @@ def print(module: Any) -> None:
     builtins.print(module_repr(module))
 
 
-# Names of the original that only its own C++ side, or PyTorch Geometric, has a use for.
+# Names of the original that only its own C++ side has a use for, or that happen by themselves here.
 _NOT_YET = (
     "accessAttributes",
     "getIpuTensorId",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import importlib
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -48,6 +49,7 @@ class _ContainerParser(ICustomArgParser):
 _CONTAINERS = _ContainerParser()
 _parsers: dict[type, ICustomArgParser] = {}
 _entered: set[type] = set()  # classes that are registered with PyTorch's own flattening
+_SUPPORTED = {"torch_geometric": "poptorch_geometric"}  # a package: which of ours, once imported, has its parsers
 _registering = threading.RLock()
 _derived: set[type] = set()  # classes that are looked into because a base class has a parser
 
@@ -71,8 +73,20 @@ def find_parser(kind: type) -> ICustomArgParser | None:
     if kind in _parsers:
         return _parsers[kind]
     inherited = next((parser for base, parser in _parsers.items() if issubclass(kind, base)), None)
+    if inherited is None and _import_parsers(kind):
+        return find_parser(kind)
     plain = kind in (dict, list, tuple) or hasattr(kind, "_fields") or not issubclass(kind, dict | list | tuple)
     return inherited if plain or inherited is not None else _CONTAINERS
+
+
+def _import_parsers(kind: type) -> bool:
+    """Has a module just been imported that registers parsers for the package which this class derives from?"""
+    for base in kind.__mro__:
+        module = _SUPPORTED.pop(base.__module__.partition(".")[0], None)
+        if module is not None:
+            importlib.import_module(module)
+            return True
+    return False
 
 
 def prepare_types(value: Any) -> None:

@@ -7,25 +7,26 @@ returns. The work is done below: `openipu.session` captures, plans and runs.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from openipu import session
 from openipu.capture import hold_models
 from openipu.explore import make_advisor
 from openipu.graph import Program, RunOptions
 from openipu.pod import Lease
-from openipu.run import RunResult, reclaim_memory
+from openipu.run import MicroBatchTimes, RunResult, reclaim_memory
 from openipu.trace import COMPILE, RUN, TRANSFER, WAIT, is_tracing, mark_past, span
 from poptorch import _hooks
 from poptorch._args_parser import prepare_types
-from poptorch._calls.binding import BoundInputs, bind_inputs, match_inputs, read_signature
-from poptorch._calls.inputs import InputReader, make_synthetic, return_changed_inputs
+from poptorch._calls.binding import BoundInputs, bind_inputs, forget_data, match_inputs, read_signature
+from poptorch._calls.inputs import InputReader, make_synthetic, makes_data, return_changed_inputs
 from poptorch._calls.outputs import build_outputs
+from poptorch._calls.usual import UsualCall, find_usual
 from poptorch._devices import announce_device, attach, count_ipus, release
 from poptorch._files.executable_cache import choose_cache_directory, share_compilation
 from poptorch._files.saving import Saving
@@ -96,7 +97,15 @@ class PoplarExecutor(Transfers, Saving, Inspection):
         self._lease: Lease | None = None
         self._detached_rng_state: list[int] | None = None  # of a program with random numbers of its own
         self._attached = False
-        self._result: RunResult | None = None
+        self._name: str = options.get("model_name") or ("training" if training else "inference")
+        # Options are frozen, and reading one takes as long as a small operator.
+        self._offline = options.connection_type == ConnectionType.Never
+        self._logs_cycles: bool = options.log_cycle_count
+        self._makes_data = makes_data(options)
+        self._anchored: Mapping[str, Any] = options.anchored_tensors
+        self._usual: UsualCall | None = None  # from the first compilation on
+        self._taps: Mapping[str, torch.Tensor] | None = None  # of the last call
+        self._times: tuple[MicroBatchTimes, ...] = ()
         self._groupings = ReplicaGroupings(model, options.replication_factor)
         if training:
             wrap_model(user_model, self)
@@ -124,47 +133,58 @@ class PoplarExecutor(Transfers, Saving, Inspection):
             module_repr(self._user_model) if isinstance(self._user_model, torch.nn.Module) else repr(self._user_model)
         )
 
-    @one_at_a_time
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the inputs of one call; the first call compiles it."""
-        assert self._options.connection_type != ConnectionType.Never, OFFLINE
-        self._refuse_reentry()
-        given = self._bind(args, kwargs)
-        if self._compiled is None:
-            self._compile(given)
-        name = self._options.get("model_name") or ("training" if self._training else "inference")
-        with span(RUN, name), self._device_lock, self._occupy("run"):
-            return self._run(given)
+        with self._lock:
+            assert not self._offline, OFFLINE
+            self._refuse_reentry()
+            # A trace shows the parts of the long way.
+            leaves = None if self._usual is None or is_tracing() else self._usual.read(args, kwargs)
+            given = self._bind(args, kwargs) if leaves is None else None
+            if self._compiled is None and given is not None:
+                self._compile(given)
+            with span(RUN, self._name), self._device_lock:
+                self._busy = "run"
+                try:
+                    own, read = self._read(given) if leaves is None else (leaves, leaves)
+                    return self._run(own, read)
+                finally:
+                    self._busy = ""
 
-    def _run(self, given: BoundInputs) -> Any:
-        compiled, weights = self._require_compiled()
+    def _read(self, given: BoundInputs | None) -> tuple[list[Any], list[Any]]:
+        """The caller's own leaves, in the order of the compiled ones, and what the device takes of them."""
         assert self._compiled_inputs is not None
+        assert given is not None
         given = match_inputs(self._compiled_inputs, given)
+        with span(TRANSFER, "inputs to the device"):
+            return given.list_leaves(), self._reader.read(given).list_leaves()
+
+    def _run(self, own: list[Any], leaves: list[Any]) -> Any:
+        compiled, weights = self._require_compiled()
         if not self._attached:
             self.attachToDevice()
-        with span(TRANSFER, "inputs to the device"):
-            prepared = self._reader.read(given)
         with translate_errors():
-            if self._optimizer:
+            if self._optimizer is not None:
                 self._optimizer.prepare_run()
             else:
                 weights.upload_if_trained_elsewhere()
-            leaves = prepared.list_leaves()
-            synthetic = make_synthetic(leaves, self._options)
+            synthetic = make_synthetic(leaves, self._options) if self._makes_data else None
             result = compiled.executable.run(leaves if synthetic is None else synthetic)
         if is_tracing():
             _trace_micro_batches(result)
         self._host_weights_stale = self._training
-        self._result = RunResult((), {}, self._collect_taps(result), result.times if synthetic is None else ())
-        if self._options.log_cycle_count:
+        self._taps, self._times = self._collect_taps(result), result.times if synthetic is None else ()
+        if self._logs_cycles:
             logger.debug("Total number of IPU cycles: %d (modelled)", self.cycleCount())
-        if synthetic is None:
-            return_changed_inputs(given, result.changed_inputs, self._options)
+        if result.changed_inputs and synthetic is None:
+            return_changed_inputs(own, result.changed_inputs, self._options)
         return build_outputs(result.outputs, compiled.program.output_tree)
 
     def _collect_taps(self, result: RunResult) -> dict[str, torch.Tensor]:
         """Anchored tensors of one call, with the loss scale if it was automatic and is among them."""
-        wanted = self._options.anchored_tensors
+        wanted = self._anchored
+        if not wanted:
+            return {}
         taps = {name: value for name, value in result.taps.items() if name in wanted}
         if self._compiled is not None and self._compiled.executable.loss_scale is not None:
             executable = self._compiled.executable
@@ -216,7 +236,8 @@ class PoplarExecutor(Transfers, Saving, Inspection):
         except BaseException:
             self._release()
             raise
-        self._compiled, self._compiled_inputs = compiled, _forget_data(given)
+        self._compiled, self._compiled_inputs = compiled, forget_data(given)
+        self._usual = find_usual(self._compiled_inputs, self._signature, self._options.input_group_size)
         log_program(compiled.program)
         export_program(compiled.program)
         logger.debug("Finished Poplar compilation: %s", compiled.name)
@@ -249,7 +270,7 @@ class PoplarExecutor(Transfers, Saving, Inspection):
                 options=run_options,
                 optimizer=optimizer,
                 system=choose_modelled_system(self._options),
-                name=self._options.get("model_name") or ("training" if self._training else "inference"),
+                name=self._name,
                 profile_directory=choose_profile_directory(self._options, self._training),
                 show_progress=self._options.show_compilation_progress_bar,
                 front_end=session.FrontEnd(
@@ -294,7 +315,8 @@ class PoplarExecutor(Transfers, Saving, Inspection):
                 self.copyWeightsToHostIfNeeded()
                 self._optimizer.disconnect()
                 unwrap_model(self._user_model)
-            self._compiled = self._compiled_inputs = self._weights = self._result = self._detached_rng_state = None
+            self._compiled = self._compiled_inputs = self._weights = self._usual = None
+            self._taps, self._times, self._detached_rng_state = None, (), None
             self._release()
             reclaim_memory()
 
@@ -372,12 +394,3 @@ def _trace_micro_batches(result: RunResult) -> None:
     """Mark what the executable noted of its micro-batches. Those that ran as one have the same times."""
     for entry in {entry.inputs_asked: entry for entry in result.times}.values():
         mark_past(RUN, "micro-batch", entry.inputs_ready, entry.outputs_ready)
-
-
-def _forget_data(inputs: BoundInputs) -> BoundInputs:
-    """The inputs' structure, shapes and types, without keeping their data alive."""
-    args, kwargs = pytree.tree_map(
-        lambda leaf: torch.empty_like(leaf, device="meta") if isinstance(leaf, torch.Tensor) else leaf,
-        (inputs.args, inputs.kwargs),
-    )
-    return BoundInputs(inputs.names, args, kwargs)

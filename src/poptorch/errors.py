@@ -7,8 +7,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
@@ -82,15 +81,28 @@ def phrase_error(error: OpenIpuError) -> str:
     return _KNOWN_SENTENCES.get(type(error), "") + error.phrase(_WORDS)
 
 
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Re-raise openipu's errors as `poptorch.Error`; those that are also torch's own stay as they are."""
-    try:
-        yield
-    except DynamicOutputShapeException:
-        raise
-    except OpenIpuError as error:
+class _Translation:
+    """What `translate_errors` does. Every call of a model goes through it: a generator takes three times as long."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, OpenIpuError) or isinstance(error, DynamicOutputShapeException):
+            return
         translated = Error(phrase_error(error), COMPILER_ERROR)
         if is_debugging() or isinstance(error, InternalError | PlanError):  # what we have to mend
             raise translated from error
-        raise translated.with_traceback(keep_user_frames(error.__traceback__)) from None
+        raise translated.with_traceback(keep_user_frames(trace)) from None
+
+
+_TRANSLATION = _Translation()
+
+
+def translate_errors() -> _Translation:
+    """Re-raise openipu's errors as `poptorch.Error`; those that are also torch's own stay as they are."""
+    return _TRANSLATION

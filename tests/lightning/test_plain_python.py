@@ -111,3 +111,16 @@ def test_worker_processes_know_the_strategy(tmp_path, method):
             print(*loader)
     """
     assert run_python(tmp_path, script) == ["IPUStrategy", "IPUStrategy"]
+
+
+def test_a_lightning_with_ipus_of_its_own_is_left_as_it_is(tmp_path):
+    (tmp_path / "pytorch_lightning").mkdir()
+    (tmp_path / "pytorch_lightning" / "__init__.py").write_text('__version__ = "1.9.0"\n')
+    script = """
+        import warnings
+        warnings.simplefilter("error")
+        import pytorch_lightning, sys
+        front_end = "lightning_graphcore._registration.front_end"
+        print(pytorch_lightning.__file__.startswith(sys.path[0]), front_end in sys.modules)
+    """
+    assert run_python(tmp_path, script) == ["True", "False"]

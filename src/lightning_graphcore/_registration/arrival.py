@@ -40,10 +40,13 @@ def watch_imports() -> None:
 
 
 def register(root: str) -> None:
-    """Make "ipu" known to one Lightning; a second time changes nothing."""
+    """Make "ipu" known to one Lightning, unless it has IPUs of its own; a second time changes nothing."""
+    package = open_package(root)
+    if package.has_own_ipus:
+        return
     from lightning_graphcore._registration.front_end import register_package
 
-    register_package(open_package(root))
+    register_package(package)
 
 
 def read_flag(name: str) -> bool:

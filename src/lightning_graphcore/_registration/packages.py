@@ -35,6 +35,11 @@ class Package:
         return getattr(self.load(module), name)
 
     @property
+    def has_own_ipus(self) -> bool:
+        """Lightning 1 came with an accelerator and a strategy for IPUs, which call PopTorch by themselves."""
+        return str(importlib.import_module(self.root).__version__).startswith("1.")
+
+    @property
     def configuration_error(self) -> type[Exception]:
         """What Lightning raises for arguments that do not go together."""
         found: type[Exception] = self.find("utilities.exceptions.MisconfigurationException")

@@ -89,6 +89,15 @@ def _take_named(named: dict[str, Any], parameter: inspect.Parameter) -> Any:
     return parameter.default
 
 
+def forget_data(inputs: BoundInputs) -> BoundInputs:
+    """The inputs' structure, shapes and types, without keeping their data alive."""
+    args, kwargs = pytree.tree_map(
+        lambda leaf: torch.empty_like(leaf, device="meta") if isinstance(leaf, torch.Tensor) else leaf,
+        (inputs.args, inputs.kwargs),
+    )
+    return BoundInputs(inputs.names, args, kwargs)
+
+
 def match_inputs(compiled: BoundInputs, given: BoundInputs) -> BoundInputs:
     """The given inputs in the order of the compiled ones (dictionaries may be ordered anew), or an error."""
     if len(compiled.args) != len(given.args):

@@ -6,7 +6,7 @@ to the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ _SYNTHETIC: Mapping[int, Callable[[torch.Tensor], torch.Tensor]] = {  # by PopAR
     2: torch.randn_like,
     3: torch.rand_like,
 }
-_NARROWED = {torch.float64: torch.float32, torch.bfloat16: torch.float32}  # formats that an IPU does not have
+NARROWED = {torch.float64: torch.float32, torch.bfloat16: torch.float32}  # formats that an IPU does not have
 
 
 @dataclass
@@ -79,7 +79,7 @@ class InputReader:
         if not leaf.is_contiguous():
             self._warn_once("At least one input tensor is not contiguous: non-contiguous tensors will be converted.")
             leaf = leaf.contiguous()
-        narrow = _NARROWED.get(leaf.dtype)
+        narrow = NARROWED.get(leaf.dtype)
         return self._spread_over_groups(leaf if narrow is None else leaf.to(narrow))
 
     def _spread_over_groups(self, leaf: torch.Tensor) -> torch.Tensor:
@@ -100,6 +100,11 @@ class InputReader:
         if message not in self._warned:
             self._warned.add(message)
             logger.warning(message)
+
+
+def makes_data(options: Options) -> bool:
+    """Whether the device makes up its inputs."""
+    return read_synthetic_mode(options) in _SYNTHETIC
 
 
 def make_synthetic(leaves: list[Any], options: Options) -> list[Any] | None:
@@ -139,7 +144,7 @@ def _holds_tensor(value: Any, depth: int) -> bool:
     return any(_holds_tensor(item, depth - 1) for item in inside)
 
 
-def return_changed_inputs(given: BoundInputs, changed: Mapping[int, torch.Tensor], options: Options) -> None:
+def return_changed_inputs(leaves: Sequence[Any], changed: Mapping[int, torch.Tensor], options: Options) -> None:
     """Write inputs that forward changed in place back into the caller's own tensors."""
     if not changed:
         return
@@ -148,7 +153,6 @@ def return_changed_inputs(given: BoundInputs, changed: Mapping[int, torch.Tensor
             "forward changes an input in place, and inputReplicaGrouping gives that input to several replicas: "
             "which replica's change to keep is not defined. Clone the input in forward before changing it."
         )
-    leaves = given.list_leaves()
     with torch.no_grad():
         for index, value in changed.items():
             leaves[index].copy_(value)

@@ -6,12 +6,13 @@ In: what was compiled, and the result of the last call. Out: answers to PopTorch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import torch
 
 from openipu.graph import InputKind, OutputKind, OutputMode
-from openipu.run import MicroBatchTimes, RunResult, list_tensors
+from openipu.run import MicroBatchTimes, list_tensors
 from openipu.session import Compiled
 from poptorch._insight import perf_counters as counters
 from poptorch._insight.graph_text import describe_program
@@ -26,7 +27,8 @@ class Inspection:
     _compiled: Compiled | None
     _options: Options
     _optimizer: DeviceOptimizer | None
-    _result: RunResult | None  # of the last call, without its outputs
+    _taps: Mapping[str, torch.Tensor] | None  # of the last call: None before the first
+    _times: tuple[MicroBatchTimes, ...]  # and of that; none without host transfers, as with synthetic data
 
     @property
     def _executable(self) -> Compiled | None:
@@ -44,9 +46,9 @@ class Inspection:
     def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
         """The value that the last call left in a tensor of `Options.anchorTensor`."""
         assert short_name in self._options.anchored_tensors, f"No tensor with name {short_name} found."
-        if self._result is None:
+        if self._taps is None:
             raise createPoptorchError(f"Run the model before reading the tensor {short_name}: it has no value yet.")
-        return self._result.taps[short_name]
+        return self._taps[short_name]
 
     def getPerfCounters(self) -> counters.Counters:
         """When each tensor of the last call was handed over, by [tensor][step], in seconds of this host."""
@@ -54,7 +56,7 @@ class Inspection:
             return {name: [[]] for name in counters.EMPTY}
         micro = self._compiled.program.micro
         inputs, outputs = len(micro.inputs_of(InputKind.INPUT)), len(micro.outputs_of(OutputKind.OUTPUT))
-        return counters.list_counters(self._times(), inputs, outputs, self._stored_times())
+        return counters.list_counters(self._times, inputs, outputs, self._stored_times())
 
     def getLatency(self) -> counters.Latency:
         """From input to output on this host: minimum, maximum and average in seconds."""
@@ -69,14 +71,10 @@ class Inspection:
     def getIpuHostLatency(self) -> counters.Latency:
         return counters.measure_ipu_to_host(self._stored_times())
 
-    def _times(self) -> tuple[MicroBatchTimes, ...]:
-        """Without host transfers, as with synthetic data, nothing was handed over."""
-        return () if self._result is None else self._result.times
-
     def _stored_times(self) -> list[MicroBatchTimes]:
         assert self._compiled is not None, "Model must be compiled and run before its latency is known"
         options = self._compiled.executable.options
-        return counters.select_stored(self._times(), options.output_mode is OutputMode.SUM, options.replicas)
+        return counters.select_stored(self._times, options.output_mode is OutputMode.SUM, options.replicas)
 
     def cycleCount(self) -> int:
         """Modelled cycles of one call."""
@@ -84,7 +82,7 @@ class Inspection:
             raise createPoptorchError(
                 "Cycle count logging is disabled. Please set option logCycleCount to True to enable."
             )
-        if self._compiled is None or self._result is None:
+        if self._compiled is None or self._taps is None:
             raise createPoptorchError("Please run the model at least once before obtaining cycle count.")
         return round(self._compiled.plan.timing.call_cycles)
 

@@ -16,7 +16,7 @@ from openipu.capture import list_tensors
 from openipu.run import Executable, list_parting_statistics
 from openipu.trace import TRANSFER, span
 from poptorch._logging import logger
-from poptorch._weights.wrapping import WeightOwner, find_owners
+from poptorch._weights.wrapping import WeightOwner, find_last_change, find_owners
 from poptorch.errors import createPoptorchError
 
 
@@ -28,6 +28,7 @@ class DeviceWeights:
         self._executable = executable
         self._uploaded: tuple[tuple[int, int], ...] = ()
         self._host: tuple[torch.Tensor, ...] = ()  # what was uploaded last: no walk over the model for every call
+        self._untrained_at: int | None = None  # nobody trained any of them after this change of owners
 
     def _parameters(self) -> dict[str, torch.Tensor]:
         return list_tensors(self._model, "_parameters") if isinstance(self._model, torch.nn.Module) else {}
@@ -39,7 +40,7 @@ class DeviceWeights:
         """Host to device."""
         logger.debug("Writing weights from host to IPU memory")
         parameters, buffers = self._parameters(), self._buffers()
-        self._host = (*parameters.values(), *buffers.values())
+        self._host, self._untrained_at = (*parameters.values(), *buffers.values()), None
         with ExitStack() as held, span(TRANSFER, "weights to the device"):
             for owner in self._find_owners():  # no copy of another thread is half done meanwhile
                 held.enter_context(owner.hold_device())
@@ -55,6 +56,8 @@ class DeviceWeights:
     def upload_if_trained_elsewhere(self) -> bool:
         """Fetch what another executor trained of these weights since the last upload; says whether there was any."""
         owners = self._find_owners()
+        if not owners and not self._uploaded:  # as in every call of a model that nobody trains
+            return False
         for owner in owners:
             owner.copyWeightsToHostIfNeeded()
         if _list_versions(owners) == self._uploaded:
@@ -87,7 +90,13 @@ class DeviceWeights:
         self._executable.load_buffers({name: host[name] for name in names})
 
     def _find_owners(self) -> list[WeightOwner]:
-        return sorted(find_owners(self._host), key=id)  # the order in which every thread takes their locks
+        change = find_last_change()
+        if self._untrained_at == change:
+            return []
+        owners = sorted(find_owners(self._host), key=id)  # the order in which every thread takes their locks
+        if not owners:
+            self._untrained_at = change
+        return owners
 
 
 def _list_versions(owners: list[WeightOwner]) -> tuple[tuple[int, int], ...]:

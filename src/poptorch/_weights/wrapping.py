@@ -8,6 +8,7 @@ it; `set_wrapping_aside` does so until `restore_wrapping`, for libraries that wr
 from __future__ import annotations
 
 import copyreg
+import itertools
 from collections.abc import Iterable, Mapping, MutableMapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, TypeGuard
@@ -26,6 +27,9 @@ ALREADY_WRAPPED = (
 )
 
 _SET_ASIDE: MutableMapping[Any, Any] = WeakIdKeyDictionary()  # model or tensor -> the generated class that it gets back
+
+_changes = itertools.count(1)
+_last_change = 0
 
 
 class WeightOwner(Protocol):
@@ -160,6 +164,7 @@ def _wrap(model: nn.Module, owner: WeightOwner) -> None:
             body = {"_poptorch_owner": owner, "_poptorch_plain": plain}
             classes[plain] = type(f"Poptorch{plain.__name__}", (_SyncedTensor, plain), body)
         tensor.__class__ = classes[plain]
+    _note_change()
     plain_model = type(model)
     body = {"_poptorch_owner": owner, "_poptorch_plain": plain_model, "__module__": plain_model.__module__}
     model.__class__ = type(f"Poptorch{plain_model.__name__}", (_WrappedModel, plain_model), body)
@@ -172,6 +177,7 @@ def unwrap_model(model: Any) -> None:
     for tensor in (*model.parameters(), *model.buffers()):
         if isinstance(tensor, _SyncedTensor):
             tensor.__class__ = tensor._poptorch_plain  # type: ignore[assignment]
+    _note_change()
     for each in (model, *model.parameters(), *model.buffers()):
         _SET_ASIDE.pop(each, None)  # what was freed for good is not to come back
 
@@ -184,6 +190,7 @@ def set_wrapping_aside(model: nn.Module) -> None:
     for each in wrapped:
         _SET_ASIDE[each] = type(each)
         each.__class__ = type(each)._poptorch_plain
+    _note_change()
 
 
 def restore_wrapping(model: nn.Module) -> None:
@@ -192,10 +199,22 @@ def restore_wrapping(model: nn.Module) -> None:
         generated = _SET_ASIDE.pop(each, None)
         if generated is not None:
             each.__class__ = generated
+    _note_change()
 
 
 def _is_generated(value: object) -> TypeGuard[Any]:
     return isinstance(value, _SyncedTensor | _WrappedModel)
+
+
+def find_last_change() -> int:
+    """A number that is another one once any tensor has got another owner: none is looked for in every call."""
+    return _last_change
+
+
+def _note_change() -> None:
+    """After the classes have changed: who looks meanwhile looks again."""
+    global _last_change
+    _last_change = next(_changes)
 
 
 def find_owners(tensors: Iterable[torch.Tensor]) -> list[WeightOwner]:

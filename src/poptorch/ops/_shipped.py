@@ -11,9 +11,12 @@ from typing import Any
 
 import torch
 
+from openipu.capture import carry_parameter, is_capturing
 from poptorch.errors import createPoptorchError
+from poptorch.ops._detection import suppress_overlaps
 
 ShippedOp = Callable[[Sequence[torch.Tensor], Mapping[str, Any]], list[torch.Tensor]]
+_CTC_REDUCTIONS = {"Sum": "sum", "Mean": "mean", "NoReduction": "none"}
 
 
 def gather_last_dimension(inputs: Sequence[torch.Tensor], attributes: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -68,7 +71,57 @@ def spread_evenly(inputs: Sequence[torch.Tensor], attributes: Mapping[str, Any])
     return [_Moved.apply(inputs[0], moves, backward_moves)]  # type: ignore[no-untyped-call]
 
 
+def copy_tensor(inputs: Sequence[torch.Tensor], attributes: Mapping[str, Any]) -> list[torch.Tensor]:
+    """`CopyTensor`: a copy that lies linearly over the tiles, ten elements to a piece at least; its gradient passes
+    through. YOLO v4 calls it where two heads read the same tensor."""
+    _check_count("CopyTensor", inputs, 1)
+    return [inputs[0].clone(memory_format=torch.contiguous_format)]
+
+
+def move_average(inputs: Sequence[torch.Tensor], attributes: Mapping[str, Any]) -> list[torch.Tensor]:
+    """`ExpMovAvg`: the second operand becomes factor * itself + (1 - factor) * the first. DINO's teacher follows its
+    student by it, once a weight update: all micro-batches before it see the old one, and the first operand as it was
+    for them. The factor is that of the last micro-batch."""
+    _check_count("ExpMovAvg", inputs, 3)
+    followed, average, factor = inputs
+    if is_capturing():
+        return [carry_parameter(average, lambda: average * factor + followed * (1 - factor))]
+    with torch.no_grad():
+        average.mul_(factor).add_(followed * (1 - factor))
+        return [average.clone()]
+
+
+def connectionist_loss(inputs: Sequence[torch.Tensor], attributes: Mapping[str, Any]) -> list[torch.Tensor]:
+    """`Ctc`, an op of PopART's own that Conformer calls by name: the loss of logarithms of probabilities [time, batch,
+    classes], and its gradient for them, which PopART's op gives as well."""
+    _check_count("Ctc", inputs, 4)
+    logarithms, labels, lengths, label_lengths = inputs
+    reduction = attributes.get("reduction", "Mean")
+    if reduction not in _CTC_REDUCTIONS:
+        raise createPoptorchError(f"Ctc has the reductions {', '.join(_CTC_REDUCTIONS)}, not {reduction!r}.")
+    loss = torch.nn.functional.ctc_loss(
+        logarithms.float(),
+        labels.long(),
+        lengths.long(),
+        label_lengths.long(),
+        blank=int(attributes.get("blank", 0)),
+        reduction=_CTC_REDUCTIONS[reduction],
+        zero_infinity=bool(attributes.get("zeroInfinity", 0)),
+    )
+    (gradient,) = torch.autograd.grad(loss.sum(), logarithms, retain_graph=True) if logarithms.requires_grad else [None]
+    return [loss.to(logarithms.dtype), torch.zeros_like(logarithms) if gradient is None else gradient]
+
+
+def _check_count(name: str, inputs: Sequence[torch.Tensor], count: int) -> None:
+    if len(inputs) != count:
+        raise createPoptorchError(f"{name} takes {count} tensors, not {len(inputs)}.")
+
+
 SHIPPED: dict[tuple[str, str, int], ShippedOp] = {
     ("FastGatherLastDim", "poptorch.custom_ops", 1): gather_last_dimension,
     ("RemapCE", "ai.graphcore", 1): spread_evenly,
+    ("CopyTensor", "ai.graphcore", 1): copy_tensor,
+    ("Ctc", "ai.graphcore", 1): connectionist_loss,
+    ("ExpMovAvg", "com.acme", 1): move_average,
+    ("Nms", "ai.graphcore", 1): suppress_overlaps,
 }

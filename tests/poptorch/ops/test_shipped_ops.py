@@ -85,3 +85,60 @@ def test_a_registration_of_ones_own_comes_first(monkeypatch):
 def test_what_cannot_be_remapped_is_refused(inputs, attributes, words):
     with pytest.raises(poptorch.Error, match=words):
         poptorch.custom_op(inputs, "RemapCE", "ai.graphcore", 1, [torch.ones(2)], attributes)
+
+
+class Recognizer(torch.nn.Module):
+    def __init__(self, by_name):
+        super().__init__()
+        torch.manual_seed(0)
+        self.by_name, self.layer = by_name, torch.nn.Linear(4, 5)
+
+    def forward(self, x, labels, lengths, label_lengths):
+        logarithms = self.layer(x).log_softmax(-1)
+        operands = (logarithms, labels, lengths, label_lengths)
+        if self.by_name:
+            attributes = {"reduction": "Sum", "blank": 0}
+            examples = [torch.zeros(()), logarithms]
+            loss, gradient = poptorch.custom_op(list(operands), "Ctc", "ai.graphcore", 1, examples, attributes)
+        else:
+            loss = torch.nn.functional.ctc_loss(*operands, reduction="sum")
+            gradient = loss
+        return poptorch.identity_loss(loss, "none"), gradient
+
+
+def test_the_loss_of_sequences_by_its_name_trains_as_pytorchs_does():
+    x = torch.linspace(-1, 1, 12 * 3 * 4).view(12, 3, 4)
+    labels = (
+        x,
+        torch.tensor([[1, 2, 3, 4], [2, 2, 1, 0], [4, 1, 0, 0]]),
+        torch.full((3,), 12),
+        torch.tensor([4, 3, 2]),
+    )
+    weights, losses = [], []
+    for by_name in (False, True):
+        model = Recognizer(by_name)
+        training = poptorch.trainingModel(model, quiet(), torch.optim.SGD(model.parameters(), lr=0.1))
+        losses.append([training(*labels)[0].item() for _ in range(3)])
+        weights.append(model.layer.weight.detach().clone())
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    assert torch.allclose(weights[0], weights[1], rtol=1e-6)
+    assert training(*labels)[1].shape == (12, 3, 5)
+
+
+def test_the_loss_of_sequences_refuses_a_reduction_that_it_has_not():
+    with pytest.raises(poptorch.Error, match="reductions Sum, Mean, NoReduction, not 'Most'"):
+        poptorch.custom_op([torch.ones(1)] * 4, "Ctc", "ai.graphcore", 1, [torch.ones(1)], {"reduction": "Most"})
+
+
+def test_a_copied_tensor_is_moved_once_and_its_gradient_is_not():
+    class Copied(Remapped):
+        def forward(self, x):
+            (hidden,) = poptorch.custom_op([self.first(x)], "CopyTensor", "ai.graphcore", 1, [x])
+            return poptorch.identity_loss(self.second(hidden).tanh(), "sum")
+
+    model = Copied(None)
+    training = poptorch.trainingModel(model, quiet(), torch.optim.SGD(model.parameters(), lr=0.1))
+    losses = [training(x).item() for x in torch.linspace(-1, 1, 4 * 3 * 16).view(4, 3, 16)]
+    assert losses == train(None)[2]
+    moves = [op.phase for op in training._compiled.plan.ops if op.op.startswith("aten.clone")]
+    assert moves == [Phase.FORWARD]

@@ -1,7 +1,7 @@
 """Files of TensorFlow and Keras, for the environment that has them: `make fuzz-tensorflow`.
 
-In: `FUZZ_MODULES=fuzz.tensorflow_kinds`. Out: two more rows of `KINDS`: the graph of a SavedModel and a `.keras` file,
-read as `openipu plan` reads them, up to the program.
+In: `FUZZ_MODULES=fuzz.tensorflow_kinds`. Out: more rows of `KINDS`: the graph of a SavedModel and a `.keras` file,
+read as `openipu plan` reads them, up to the program; and files of applications, which are started and called once.
 """
 
 from __future__ import annotations
@@ -58,5 +58,37 @@ def plan_tensorflow_model(path: Path) -> None:
     capture_job(load_job(path, {}))
 
 
+def write_applications(directory: Path) -> None:
+    """A product with a variable that is part of the file, by the embedded runtime's own writer."""
+    from tensorflow.python import ipu
+
+    import tensorflow as tf
+
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.device_connection.type = ipu.config.DeviceConnectionType.NEVER
+    config.device_connection.version = "ipu2"
+    config.configure_ipu_system()
+    weights = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    queue = ipu.ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.ones((3, 2))))
+    out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def run() -> None:
+        out.enqueue(tf.matmul(queue._dequeue(), weights))
+
+    compile_op = ipu.application_compile_op.experimental_application_compile_op
+    compile_op(run, output_path=directory / "application.zip", freeze_variables=True)
+    ipu.config.reset_ipu_configuration()
+
+
+def run_application(path: Path) -> None:
+    """As the embedded runtime, on made-up values."""
+    from openipu.admission import run_once
+    from openipu_tensorflow.ipu.applications.application import read_application
+
+    run_once(read_application(path).program)
+
+
+KINDS["application"] = Kind(write_applications, run_application, ".openipu_exec", torch=True)
 KINDS["saved-model"] = Kind(write_saved_models, plan_tensorflow_model, ".pb", torch=True)
 KINDS["keras-file"] = Kind(write_keras_files, plan_tensorflow_model, ".keras", torch=True)

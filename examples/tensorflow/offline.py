@@ -16,6 +16,7 @@ import pickle
 import runpy
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,8 +48,10 @@ def fill(folder: Path, names: list[str], share: int = 1) -> None:
         if (folder / file).exists():
             continue
         print(f"making {folder / file}", file=sys.stderr)
-        write(folder / f".{file}.part", share)
-        (folder / f".{file}.part").rename(folder / file)
+        with tempfile.TemporaryDirectory(dir=folder) as own:  # instances of one job may make the same
+            write(Path(own) / file, share)
+            if not (folder / file).exists():
+                (Path(own) / file).rename(folder / file)
         with (folder / MADE).open("a", encoding="utf-8") as listed:
             listed.write(f"{file}\n")
 

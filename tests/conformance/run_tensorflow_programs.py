@@ -7,7 +7,8 @@ The checkout is only read: what is needed of it is copied to a temporary folder.
 formats (`examples/tensorflow/offline.py`) below a HOME of the runner's own, a twentieth of their size where the format
 and the program allow it. Programs are called as their own pages and tests call them, with fewer steps where an argument
 says how many; what they must print is what their own tests look for. Programs of the 1.15 time that rely on graphs by
-default get `OPENIPU_TF1=1`, which is what `openipu run --tf1` does.
+default get `OPENIPU_TF1=1`, which is what `openipu run --tf1` does. Two import packages that are not openipu's:
+tensorboard, and tensorflow_probability with tf-keras; install them, or put them in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -58,12 +59,15 @@ NOT_RUN = {  # each with its reason
     f"{FEATURES}/custom_op": CPP,
     f"{FEATURES2}/inspecting_tensors": KERAS_2,
     f"{FEATURES2}/popdist: popdist_inference.py": "reads what popdist_training.py writes after 100 epochs",
-    f"{BOARD}: demo.py": "needs the package tensorboard",
     "notebooks (*.ipynb), and the .py files with their text": "run as *_code_only.py, or as the answers beside them",
     "simple_applications/tensorflow/resnet18_inference": FILES,
 }
 # Why programs fail that are run all the same.
-KNOWN_MISSES: Mapping[str, str] = {}
+KNOWN_MISSES: Mapping[str, str] = {
+    "tech_notes_code/tensorflow_porting_tf1_models: full_resnext.py": (
+        "sends 24,000 images through ResNeXt-101, which takes hours on a CPU; a copy with 2 batches a step ends well"
+    ),
+}
 
 
 def train(folder: str, words: str, expected: str | tuple[str, ...] = WELL, **others: Any) -> Program:
@@ -103,6 +107,7 @@ TUTORIALS_2 = (
     train(f"{KERAS}/completed_demos", "completed_demo_replicated.py", environment=FIFTH),
     train(f"{KERAS}/completed_demos", "completed_demo_pipelining.py", environment=FULL),
     train(KERAS, "demo_code_only.py", "152/152", environment=FULL),
+    train(BOARD, "demo_code_only.py", "128/128", environment=FULL),
     train(FEEDS, "completed_code/mnist_with_feeds.py", "Time taken using infeed/outfeed queues"),
     train(FEEDS, "completed_code/mnist_without_feeds.py", "Time taken without infeed/outfeed queues"),
 )
@@ -134,7 +139,7 @@ FEATURES_1 = (
         "",
         environment=TF1,
     ),
-    train(f"{FEATURES}/pipelining", "pipelining.py", r"loss: 0\.0[01]\d*"),
+    train(f"{FEATURES}/pipelining", "pipelining.py", r"loss: 0\.0[01]\d*", environment=FULL),
     Program(f"{FEATURES}/popdist", "popdist_training.py", r"Epoch 2: loss=", until=r"Epoch 2: loss=", **share(2, 2)),
     *(
         train(
@@ -157,7 +162,7 @@ FEATURES_1 = (
         "replication.py --replicas 2 --batches-to-accumulate 8 --iterations-per-step 251 --steps 1 --on-demand",
         "",
         environment=TF1,
-        fails="multiple|divisible",
+        fails="evenly divide",
     ),
     Program(f"{FEATURES}/sharding", "simple_sharding.py", r"array\(\[3\., 8\.\]", environment=TF1),
 )

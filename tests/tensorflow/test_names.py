@@ -65,3 +65,30 @@ def test_keras_shows_its_part_for_ipus_without_an_import_of_it():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout.strip() == "PipelineStage", done.stderr[-2000:]
+
+
+PATHS = [  # a path of modules of some SDK: what it is by attributes
+    ("tensorflow.python.ipu.keras", "ipu.keras"),
+    ("tensorflow.python.ipu.keras.layers", "ipu.keras.layers"),
+    ("tensorflow.python.ipu.keras.optimizers", "ipu.keras.optimizers"),
+    ("tensorflow.python.ipu.layers", "ipu.layers"),
+    ("keras.ipu.layers", "ipu.keras.layers"),
+    ("tensorflow.keras.ipu.optimizers", "ipu.keras.optimizers"),
+]
+
+
+@pytest.mark.parametrize(("path", "attribute"), PATHS)
+def test_what_is_there_by_attribute_is_there_by_import(path, attribute):
+    import importlib
+
+    found = openipu_tensorflow
+    for name in attribute.split("."):
+        found = getattr(found, name)
+    assert importlib.import_module(path) is found
+
+
+def test_the_name_that_tensorflow_1_gave_to_its_own_package_is_tensorflow():
+    from tensorflow.python.keras import backend
+    from tensorflow_core.python.keras.backend import unique_object_name
+
+    assert unique_object_name is backend.unique_object_name

@@ -47,7 +47,7 @@ def test_a_failure_that_nobody_has_looked_at_has_no_reason(find_reason, outcome)
 @pytest.mark.parametrize(
     ("outcome", "reason"),
     [
-        ("error: ModuleNotFoundError: No module named 'popef'", "files and runtimes"),
+        ("error: ModuleNotFoundError: No module named 'popef'", "original's own executable files"),
         ("failure: NotImplementedError: precompiled_user_op: an IPU's code in C++ cannot run here", "C++"),
         ("failure: NotImplementedError: export_inputs_to_file: a file", "runtimes"),
     ],

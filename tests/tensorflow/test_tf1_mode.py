@@ -11,9 +11,15 @@ import pytest
 
 SCRIPT = """
 import tensorflow as tf
+import tensorflow.compat.v1.logging
+from tensorflow.contrib import rnn
 from tensorflow.python import ipu
 from tensorflow.keras import layers
 from tensorflow.python.ipu.scopes import ipu_scope
+from tensorflow_core.python.keras.backend import unique_object_name
+
+assert tf.python.ipu is ipu
+assert tf.contrib.rnn.LSTMCell is rnn.LSTMCell is tf.nn.rnn_cell.LSTMCell
 
 cfg = ipu.utils.IPUConfig()
 cfg.auto_select_ipus = 1
@@ -23,7 +29,9 @@ with tf.device("cpu"):
 
 def my_net(x):
     w = tf.get_variable("w", initializer=[2.0, 3.0])
-    return x * w
+    init = tf.contrib.layers.xavier_initializer(dtype=tf.float16)
+    v = tf.get_variable(unique_object_name("v"), [2, 2], tf.float16, initializer=init)
+    return x * w + 0.0 * tf.cast(tf.reduce_sum(v), tf.float32)
 
 with ipu_scope("/device:IPU:0"):
     result = ipu.ipu_compiler.compile(my_net, [x])
@@ -134,3 +142,59 @@ def test_layers_are_what_they_were_in_tensorflow_1(tmp_path, first):
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split("\n")[:3] == ["(2, 3) float32", "(2, 128) float32", "(2, 2) float16"]
+
+
+NAMES = """
+import numpy as np
+import tensorflow as whole
+import tensorflow.compat.v1 as tf
+import tensorflow.contrib.compiler.xla as xla
+from tensorflow import pywrap_tensorflow
+from tensorflow.contrib.framework.python.framework import checkpoint_utils
+from tensorflow.python import ipu
+
+assert tf is whole  # a program has one TensorFlow, whichever name it imports
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+
+statistics = tf.data.experimental.StatsAggregator()
+data = tf.data.Dataset.from_tensor_slices(np.ones([4, 3], "f")).apply(tf.data.experimental.latency_stats("latency"))
+data = data.prefetch(tf.contrib.data.AUTOTUNE).repeat().batch(2, drop_remainder=True)
+options = tf.data.Options()
+options.experimental_stats.aggregator = statistics
+queue = ipu.ipu_infeed_queue.IPUInfeedQueue(data.with_options(options))
+tf.add_to_collection(tf.GraphKeys.SUMMARIES, statistics.get_summary())
+
+def body(total, rows):
+    rows = tf.layers.dense(rows, 1, kernel_initializer=tf.ones_initializer())
+    return total + tf.reduce_sum(rows)
+
+def my_net():
+    return ipu.loops.repeat(2, body, [tf.constant(0.0)], queue)
+
+with ipu.scopes.ipu_scope("/device:IPU:0"):
+    (total,) = xla.compile(my_net, [])
+tf.summary.scalar("total", total)
+summary, saver = tf.summary.merge_all(), tf.train.Saver()
+ipu.utils.move_variable_initialization_to_cpu()
+with tf.Session() as session:
+    session.run([tf.global_variables_initializer(), queue.initializer])
+    found, text = session.run([total, summary])
+    path = saver.save(session, "saved")
+    print(found, [value.tag for value in tf.Summary.FromString(text).value])
+print(checkpoint_utils.list_variables(path)[1], pywrap_tensorflow.NewCheckpointReader(path).has_tensor("dense/bias"))
+from openipu.history import history
+print([program.name for program in history.compiled])
+"""
+
+
+def test_names_that_tensorflow_2_dropped_are_there(tmp_path):
+    """Statistics of data, readers of checkpoints, `contrib`: and `tensorflow.compat.v1` is the same TensorFlow."""
+    script = Path(tmp_path) / "names.py"
+    script.write_text(NAMES)
+    environment = {**os.environ, "OPENIPU_TF1": "1"}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-3:] == ["12.0 ['total']", "('dense/kernel', [3, 1]) True", "['my_net']"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import keras
 import numpy
 import pytest
 from tensorflow.python import ipu
@@ -51,6 +52,45 @@ def test_the_first_program_of_the_workshop():
     numpy.testing.assert_array_equal(found, [3.0, 8.0])
 
 
+def test_sizes_that_the_graph_leaves_open_are_those_of_what_is_fed():
+    """As the original, which compiles for the shapes of a run; the last batch of a data set may be smaller."""
+    configure()
+    with v1.device("cpu"):
+        rows, factors = v1.placeholder(numpy.float32, [None, 3]), v1.placeholder(numpy.float32, [None, 1])
+
+    def scale(rows, factors):
+        count = tf.cast(tf.shape(rows)[0], tf.float32)
+        return rows * factors, tf.reduce_sum(tf.reshape(rows, [tf.shape(rows)[0], -1])) / count
+
+    result = compile_on_ipu(scale, [rows, factors])
+    with v1.Session() as session:
+        for count in (4, 2, 4):
+            given = numpy.arange(3 * count, dtype="f").reshape(count, 3)
+            scaled, mean = session.run(result, {rows: given, factors: numpy.full([count, 1], 2.0, "f")})
+            numpy.testing.assert_array_equal(scaled, 2 * given)
+            assert mean == given.sum() / count
+
+
+def test_a_call_of_a_session_takes_one_element_of_an_iterator():
+    """Two computations and the host need it: all of them get the same, as from any session."""
+    configure()
+    data = tf.data.Dataset.from_tensor_slices((numpy.arange(6, dtype="f"), numpy.arange(6, dtype="i"))).batch(2)
+    iterator = v1.data.make_initializable_iterator(data)
+    numbers, labels = iterator.get_next()
+    doubled = compile_on_ipu(lambda given: 2 * given, [numbers])
+    moved = compile_on_ipu(lambda given: given + 1, [tf.cast(labels, tf.float32)])
+    with v1.Session() as session:
+        session.run(iterator.initializer)
+        for first in (0, 2, 4):
+            found = session.run([doubled, moved, labels])
+            numpy.testing.assert_array_equal(
+                numpy.concatenate(found[0] + found[1]), [*(2 * first, 2 * first + 2), *(first + 1, first + 2)]
+            )
+            numpy.testing.assert_array_equal(found[2], [first, first + 1])
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run([doubled, moved, labels])
+
+
 def test_a_training_step_equals_the_same_step_in_a_plain_session():
     rng = numpy.random.default_rng(0)
     images, labels = rng.normal(size=(8, 12)).astype("f"), rng.integers(0, 3, size=8).astype("i")
@@ -80,6 +120,36 @@ def test_a_training_step_equals_the_same_step_in_a_plain_session():
     numpy.testing.assert_allclose(on_ipu[0], on_host[0], rtol=1e-5)
     for mine, theirs in zip(on_ipu[1], on_host[1], strict=True):
         numpy.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("norm", "kind"),
+    [(keras.layers.BatchNormalization, "FusedBatchNormV3"), (keras.layers.LayerNormalization, "PyFuncStateless")],
+)
+def test_norms_of_keras_are_one_op_in_a_program_and_train_as_in_a_plain_session(norm, kind):
+    images = numpy.random.default_rng(0).normal(size=(8, 6, 6, 1)).astype("f")
+
+    def losses(place):
+        with tf.Graph().as_default() as graph:
+            x = v1.placeholder(tf.float32, images.shape)
+            first = keras.layers.Conv2D(4, 3, kernel_initializer=keras.initializers.GlorotUniform(1))
+            second = norm()
+
+            def net(x):
+                loss = tf.reduce_mean(tf.square(second(first(x), training=True) - tf.range(4.0)))
+                train = v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+                with v1.control_dependencies([train]):
+                    return tf.identity(loss)
+
+            step = compile_on_ipu(net, [x])[0] if place else net(x)
+            with v1.Session() as session:
+                session.run(v1.global_variables_initializer())
+                seen = [session.run(step, {x: images}) for _ in range(5)]
+                return {op.type for op in graph.get_operations()}, seen
+
+    (kinds, found), (_, wanted) = losses(True), losses(False)
+    assert kind in kinds
+    numpy.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_a_loop_is_one_program_of_so_many_device_iterations(steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keras
 import numpy
 import pytest
 from tensorflow.python import ipu, tf2
@@ -133,6 +134,31 @@ def test_accumulation_of_variables_that_part_is_refused():
         train_on_ipu(4, 2, lambda optimizer: ipu.optimizers.GradientAccumulationOptimizerV2(optimizer, 2))
 
 
+@pytest.mark.parametrize("accumulation", [1, 4])
+def test_an_optimizer_of_keras_gives_an_op_that_a_loop_runs(accumulation):
+    configure(1)
+    data = tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(6, drop_remainder=True)
+    queue = ipu.ipu_infeed_queue.IPUInfeedQueue(data)
+    optimizer = keras.optimizers.SGD(0.1)
+    if accumulation > 1:
+        optimizer = keras.ipu.optimizers.GradientAccumulationOptimizer(optimizer, accumulation, reduction_method="mean")
+
+    def body(total, x, y):
+        loss = find_loss(x, y)
+        variables = v1.trainable_variables()
+        train = optimizer.apply_gradients(zip(tf.gradients(loss, variables), variables, strict=True))
+        return total + loss, train
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        (total,) = ipu.ipu_compiler.compile(lambda: ipu.loops.repeat(4, body, [0.0], queue))
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(queue.initializer)
+        assert session.run(total) > 0
+        found = session.run(v1.trainable_variables())
+    assert_equal(found, train_on_host(6 * accumulation, 4 // accumulation))
+
+
 def test_gradients_can_be_mapped():
     found, _ = train_on_ipu(8, 3, lambda opt: ipu.optimizers.MapGradientOptimizer(opt, lambda g, v: 0.5 * g))
     assert_equal(found, train_on_host(8, 3, rate=0.05))
@@ -159,7 +185,7 @@ def test_collectives_see_the_values_of_all_replicas():
     numpy.testing.assert_array_equal(pairs, [[0.5, 0.5, 2.5, 2.5]])
 
 
-def run_pipeline(schedule, ipus=2, **options):
+def run_pipeline(schedule, ipus=2, wrap=lambda optimizer: optimizer, **options):
     configure(ipus)
     queue = ipu.ipu_infeed_queue.IPUInfeedQueue(
         tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(2, drop_remainder=True)
@@ -170,7 +196,7 @@ def run_pipeline(schedule, ipus=2, **options):
         optimizer = v1.train.GradientDescentOptimizer(0.1)
         if ipus > 2:
             optimizer = ipu.optimizers.CrossReplicaOptimizer(optimizer)
-        return ipu.pipelining_ops.OptimizerFunctionOutput(optimizer, loss)
+        return ipu.pipelining_ops.OptimizerFunctionOutput(wrap(optimizer), loss)
 
     stages = [
         lambda x, y: (layer("first", x, 5), y),
@@ -180,7 +206,7 @@ def run_pipeline(schedule, ipus=2, **options):
     def net():
         return ipu.pipelining_ops.pipeline(
             stages,
-            gradient_accumulation_count=12 // options.get("repeat_count", 1) // (ipus // 2),
+            gradient_accumulation_count=12 // int(options.get("repeat_count", 1)) // (ipus // 2),
             infeed_queue=queue,
             outfeed_queue=options.pop("outfeed_queue", out),
             optimizer_function=optimize,
@@ -201,7 +227,7 @@ def run_pipeline(schedule, ipus=2, **options):
 
 @pytest.mark.parametrize("schedule", ["Grouped", "Interleaved", "Sequential"])
 def test_every_schedule_of_a_pipeline_gives_the_update_of_the_whole_batch(schedule):
-    found, losses = run_pipeline(schedule, repeat_count=2)
+    found, losses = run_pipeline(schedule, repeat_count=4 / 2)
     assert numpy.shape(losses) == (1, 12)  # one tensor, 2 times 6 micro-batches
     assert_equal(found, train_on_host(12, 2))
 
@@ -237,6 +263,33 @@ def test_a_replicated_pipeline_shares_its_gradients():
 def test_accumulated_outfeeds_come_once_for_each_update():
     _, losses = run_pipeline("Grouped", outfeed_loss=True, accumulate_outfeed=True, repeat_count=2)
     assert losses.shape == (2,)
+
+
+class HandingOut(v1.train.Optimizer):
+    """Hands out the gradients that it applies, before it does so."""
+
+    def __init__(self, inner, queue):
+        super().__init__(False, "HandingOut")
+        self._inner, self._queue = inner, queue
+
+    def compute_gradients(self, *args, **kwargs):
+        return self._inner.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(self, pairs, *args, **kwargs):
+        with tf.control_dependencies([self._queue.enqueue([gradient for gradient, _ in pairs])]):
+            return self._inner.apply_gradients(pairs, *args, **kwargs)
+
+
+def test_gradients_that_an_optimizer_hands_out_are_the_accumulated_ones_once_for_each_update():
+    queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    found, _ = run_pipeline("Grouped", wrap=lambda inner: HandingOut(inner, queue), repeat_count=2)
+    assert_equal(found, train_on_host(12, 2))
+    with v1.Session() as session:
+        first, second = session.run(queue.dequeue())
+    starts, after = train_on_host(12, 0), train_on_host(12, 1)
+    assert first.shape == (2, 4, 5)
+    for handed, start, end, last in zip((first, second), starts, after, found, strict=True):
+        assert_equal(handed, [(start - end) / 0.1, (end - last) / 0.1])  # what SGD took from each variable
 
 
 @pytest.mark.parametrize(
@@ -306,3 +359,16 @@ def test_a_layer_takes_the_type_of_a_half_input_in_programs_of_tensorflow_1_alon
     monkeypatch.setattr(tf2, "enabled", lambda: not first)
     assert tf.keras.layers.Dense(2)(v1.placeholder(tf.float16, [3, 4])).dtype == expected
     assert tf.keras.layers.Dense(2)(v1.placeholder(tf.float32, [3, 4])).dtype == tf.float32
+
+
+def test_layers_without_weights_follow_their_inputs_and_batch_norms_keep_float_weights(monkeypatch):
+    monkeypatch.setattr(tf2, "enabled", lambda: False)
+    half, full = v1.placeholder(tf.float16, [2, 4, 4, 3]), v1.placeholder(tf.float32, [2, 4, 4, 3])
+    layers = tf.keras.layers
+    for layer in (layers.Activation("relu"), layers.MaxPooling2D(), layers.Flatten(), layers.Dropout(0.5)):
+        assert [layer(x).dtype for x in (full, half, full)] == [tf.float32, tf.float16, tf.float32]
+    norm = layers.BatchNormalization()
+    assert norm(half).dtype == tf.float16
+    assert {weight.dtype for weight in norm.weights} == {"float32"}
+    asked = layers.Activation("relu", dtype="float64")
+    assert asked(half).dtype == tf.float64

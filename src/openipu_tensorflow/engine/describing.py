@@ -38,16 +38,19 @@ def describe_step(
     gradients: Mapping[str, Any] | None = None,
     batches: int = 1,
     name: str = "graph",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> DescribedStep:
-    """Read what makes the outputs, and what the targets do. `batches`: micro-batches in a run."""
+    """Read what makes the outputs, and what the targets do. `batches`: micro-batches in a run. `shapes`: those of given
+    tensors whose sizes the graph leaves open."""
     entries = [entry for entry, _ in carried]
     wanted = [*outputs, *(left for _, left in carried)]
     read = read_graph(graph, inputs=[*inputs, *entries, *fixed], outputs=wanted, targets=targets, name=name)
     sources = _Sources(graph, read.sources)
     for tensor in fixed:
-        sources.variables[tensor.name] = find_type(tensor)
+        sources.variables[tensor.name] = _close_type(find_type(tensor), (shapes or {}).get(tensor.name))
         sources.dtypes[tensor.name] = tensor.dtype
-    foreign = dataclasses.replace(read.graph, outputs=tuple(tensor.name for tensor in outputs))
+    kinds = {key: _close_type(kind, (shapes or {}).get(key)) for key, kind in read.graph.inputs.items()}
+    foreign = dataclasses.replace(read.graph, inputs=kinds, outputs=tuple(tensor.name for tensor in outputs))
     if batches > 1:
         foreign = _lengthen_scalars(foreign, [tensor.name for tensor in inputs])
     return DescribedStep(
@@ -60,6 +63,11 @@ def describe_step(
         carried={entry.name: left.name for entry, left in carried},
         dtypes=sources.dtypes,
     )
+
+
+def _close_type(kind: TensorType, shape: tuple[int, ...] | None) -> TensorType:
+    """With the sizes that a value has, where they are not known otherwise."""
+    return kind if shape is None or kind.fixed_shape is not None else TensorType(kind.dtype, shape)
 
 
 class _Sources:

@@ -43,6 +43,7 @@ def compile_step(
     cache_directory: Path | None = None,
     show_progress: bool | Callable[[int], None] = False,
     words: str = "tensorflow",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Step:
     """Compile what makes `outputs`, and what `targets` do to variables.
 
@@ -62,6 +63,7 @@ def compile_step(
         `training` is set here, and `half_partials` where a scope of the graph asks for them.
     reserve: takes IPUs for the program, and raises where there are not enough.
     words: in whose words advice is given for a program that does not fit.
+    shapes: of inputs and of what is fixed, by name, where the graph leaves sizes open.
     """
     title = name or getattr(graph, "name", "") or "graph"
     step = describe_step(
@@ -74,6 +76,7 @@ def compile_step(
         gradients=gradients,
         batches=options.micro_batches,
         name=title,
+        shapes=shapes,
     )
     _check_groups(step.graph, options.replicas)
     shared = options.gradient_accumulation * options.replicas * options.instances > 1

@@ -47,12 +47,14 @@ def identify(variable: Any) -> str:
 
 @contextmanager
 def marking_optimizers() -> Iterator[None]:
-    """While this lasts, Keras optimizers mark the gradients that they are given."""
+    """While this lasts, Keras optimizers mark the gradients that they are given; one inside another does not again."""
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
     original = BaseOptimizer.apply
 
     def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        if _applying.get():
+            return original(self, grads, trainable_variables)
         targets = self._trainable_variables if trainable_variables is None else trainable_variables
         token = _applying.set(True)
         try:

@@ -40,7 +40,7 @@ class Port:
 
     name: str
     dtype: Any
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]  # None for a size that the graph leaves open
 
 
 class Source(Protocol):
@@ -91,6 +91,10 @@ class Step:
     def entangled(self) -> str:
         """Why a training step could not be cut at its gradients; empty where it was, or has none."""
         return self.captured.entangled
+
+    def reseed(self, seed: int) -> None:
+        """Let the program's random numbers follow from this seed, from its next run on."""
+        self.compiled.executable.random_state = torch.Generator().manual_seed(seed).get_state()
 
     def load(self, values: Mapping[str, Any]) -> None:
         """Copy values of all variables to the device."""
@@ -207,4 +211,5 @@ class Step:
         options = self.plan.options
         count = options.micro_batches if options.output_mode is OutputMode.ALL else options.replicas
         array = to_numpy(value, port.dtype)
-        return numpy.reshape(array, (count, *port.shape)) if count > 1 else array
+        each = (-1, *array.shape[1:]) if None in port.shape else port.shape  # sizes that the graph leaves open
+        return numpy.reshape(array, (count, *each)) if count > 1 else array

@@ -16,11 +16,12 @@ import numpy
 
 import tensorflow as tf
 from openipu_tensorflow.engine.describing import name_variables
+from openipu_tensorflow.engine.marks import marking_optimizers
 from openipu_tensorflow.ipu.clusters.cluster import count_replicas
 from openipu_tensorflow.ipu.clusters.executing import LevelRunner, Round
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, prepare_level
 from openipu_tensorflow.ipu.clusters.programs import Surroundings
-from openipu_tensorflow.ipu.clusters.tracing import Level, open_level, trace_computation
+from openipu_tensorflow.ipu.clusters.tracing import list_effects, open_level, trace_computation
 from openipu_tensorflow.ipu.configuration.devices import count_configurations, find_device
 from openipu_tensorflow.ipu.ipu_strategy import IPUStrategyV1, check_types
 from openipu_tensorflow.keras.running.watching import pause_watching
@@ -76,7 +77,14 @@ class LoopedFunction:
             self._plain, tf.__internal__.autograph.control_status_ctx(), convert_by_default=True
         )
         context = tf.distribute.ReplicaContext(strategy, replica_id_in_sync_group=0)
-        with graph.as_default(), tf.device(strategy._ipu_device), pause_watching(), context, _lift_variables():
+        with (
+            graph.as_default(),
+            tf.device(strategy._ipu_device),
+            pause_watching(),
+            context,
+            _lift_variables(),
+            marking_optimizers(),
+        ):
             places = tf.nest.map_structure(
                 lambda value: tf.compat.v1.placeholder(_dtype(value), value.shape) if is_input(value) else value,
                 (args, kwargs),
@@ -86,7 +94,7 @@ class LoopedFunction:
                 returned = converted(*places[0], **places[1])
                 returned = tf.nest.map_structure(_to_tensor, returned)
                 level.outputs = [tensor for tensor in tf.nest.flatten(returned) if tensor is not None]
-                level.targets = _list_effects(graph, level)
+                level.targets = list_effects(graph, level)
         held = complete_variables(graph, graph._watched_variables)
         check_types(inputs, "input")
         check_types(level.outputs, "output")
@@ -153,15 +161,6 @@ def _pair(before: Any, after: Any) -> Iterator[tuple[Any, Any]]:
 
 def _to_tensor(value: Any) -> Any:
     return None if value is None or isinstance(value, tf.Operation) else tf.convert_to_tensor(value)
-
-
-def _list_effects(graph: Any, level: Level) -> list[Any]:
-    """What a function does runs, whether or not anybody reads its results."""
-    made = graph.get_operations()[level.start :]
-    inner = [place for first, last in level.inner for place in range(first, last)]
-    inside = {graph.get_operations()[place].name for place in inner}
-    writes = [op for op in made if op.op_def.is_stateful and not op.outputs and op.name not in inside]
-    return [*writes, *(item.marker for item in level.items), *(entry.marker for entry in level.enqueues.values())]
 
 
 @contextlib.contextmanager

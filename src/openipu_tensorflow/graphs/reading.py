@@ -81,9 +81,17 @@ def _find_needed(graph: Any, given: set[str], wanted: Sequence[Any]) -> list[Any
         if op in found:
             continue
         found[op] = None
-        waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
-        waiting.extend(op.control_inputs)
+        waiting.extend(_list_sources(op, given))
     return _order(graph, found, given)
+
+
+def _list_sources(op: Any, given: set[str]) -> set[Any]:
+    """The ops that come before another. One whose results are all given has no part in the program."""
+    sources = {tensor.op for tensor in op.inputs if tensor.name not in given}
+    for before in op.control_inputs:
+        if not before.outputs or any(tensor.name not in given for tensor in before.outputs):
+            sources.add(before)
+    return sources
 
 
 def _order(graph: Any, needed: Collection[Any], given: set[str]) -> list[Any]:
@@ -92,7 +100,7 @@ def _order(graph: Any, needed: Collection[Any], given: set[str]) -> list[Any]:
     waits: dict[Any, int] = {}
     readers: dict[Any, list[Any]] = {}
     for op in needed:
-        sources = {tensor.op for tensor in op.inputs if tensor.name not in given} | set(op.control_inputs)
+        sources = _list_sources(op, given)
         waits[op] = len(sources)
         for source in sources:
             readers.setdefault(source, []).append(op)

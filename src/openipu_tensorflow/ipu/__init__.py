@@ -30,9 +30,11 @@ from openipu_tensorflow.ipu import (
 from openipu_tensorflow.ipu.clusters.sessions import install_sessions, leave_to_python
 from openipu_tensorflow.ipu.ops import (
     all_to_all_op,
+    application_compile_op,
     control_flow_ops,
     cross_replica_ops,
     custom_ops,
+    embedded_runtime,
     embedding_ops,
     f8_ops,
     functional_ops,
@@ -79,6 +81,7 @@ sharding.enable_sharded_gradient_tape()
 
 __all__ = [
     "all_to_all_op",
+    "application_compile_op",
     "config",
     "control_flow_ops",
     "cross_replica_ops",
@@ -88,6 +91,7 @@ __all__ = [
     "dataset_benchmark",
     "distributed",
     "eager",
+    "embedded_runtime",
     "embedding_ops",
     "f8_ops",
     "functional_ops",

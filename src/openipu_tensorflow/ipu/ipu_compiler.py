@@ -21,6 +21,9 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
     from tensorflow.python.framework import ops
     from tensorflow.python.ops import array_ops
 
+    from openipu_tensorflow.keras.running.norms import whole_norms
+    from openipu_tensorflow.keras.running.train_ops import returning_train_ops
+
     if context.executing_eagerly():
         raise RuntimeError(
             "ipu.ipu_compiler.compile builds a part of a graph: call tf.disable_v2_behavior() first, or work in a "
@@ -34,7 +37,8 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:
     arguments = [_convert(entry) for entry in inputs or ()]
     check_arity(computation, len(arguments), (), "computation")
     with trace_computation(graph, _current_device(graph)) as trace, open_level(trace) as level:
-        returned = computation(*arguments)
+        with whole_norms(), returning_train_ops():
+            returned = computation(*arguments)
         if any(_is_estimator_spec(entry) for entry in _walk(returned)):
             raise ValueError(
                 "The computation's return value contains an EstimatorSpec. Return its tensors and operations, such as "

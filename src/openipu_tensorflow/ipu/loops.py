@@ -16,6 +16,7 @@ from openipu_tensorflow.ipu.clusters.tracing import (
     LoopItem,
     Trace,
     current_trace,
+    list_effects,
     make_marker,
     make_placeholders,
     open_level,
@@ -102,6 +103,8 @@ def _check_body(body: Callable[..., Any], carried: Sequence[Any], infeed: Any) -
 def _trace_body(
     trace: Trace, body: Callable[..., Any], carried: Sequence[Any], infeed: Any, rounds: Any = None
 ) -> Level:
+    from tensorflow.python.framework.func_graph import FuncGraph
+
     with open_level(trace) as level:
         level.marks[ROUNDS] = rounds
         level.arguments = make_placeholders(carried, "loop_body/carried")
@@ -113,6 +116,8 @@ def _trace_body(
         tensors, targets = split_results(returned, "The loop's body")
         _check_carried(carried, tensors)
         level.outputs, level.targets = tensors, targets
+        if isinstance(trace.graph, FuncGraph):  # of TensorFlow 2, where what a function writes is written
+            level.targets = [*targets, *list_effects(trace.graph, level)]
     return level
 
 

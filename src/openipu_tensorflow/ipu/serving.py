@@ -19,6 +19,7 @@ import tensorflow as tf
 from openipu_tensorflow.graphs.places import STAGE
 from openipu_tensorflow.ipu.pipelines.enums import PipelineSchedule, parse_enumeration
 from openipu_tensorflow.ipu.scopes import ipu_shard
+from openipu_tensorflow.ipu.serving_graphs import FirstValues, save_graph
 
 _SIGNATURE = "serving_default"
 
@@ -35,14 +36,20 @@ def export_single_step(
     postprocessing_step: Callable[..., Any] | None = None,
     postprocessing_step_signature: Any = None,
     purge_export_dir: bool = False,
+    variable_initializer: Callable[[Any], Any] | None = None,
+    checkpoint_restore_dir: Any = None,
 ) -> Any:
-    """Save a function of one step, with functions of the host before and after it."""
+    """Save a function of one step, with functions of the host before and after it.
+
+    variable_initializer, checkpoint_restore_dir: in graphs of TensorFlow 1, what gives variables their values.
+    """
+    first_values = FirstValues(variable_initializer, checkpoint_restore_dir)
     _check_iterations(iterations)
     first, given = preprocessing_step or predict_step, preprocessing_step_signature
     given = given if preprocessing_step is not None else predict_step_signature
     specs = _find_specs(first, given, input_dataset)
     steps = [step for step in (preprocessing_step, predict_step, postprocessing_step) if step is not None]
-    return _save(_chain(steps), _name_specs(first, specs), export_dir, output_names, purge_export_dir)
+    return _save(_chain(steps), _name_specs(first, specs), export_dir, output_names, purge_export_dir, first_values)
 
 
 def export_pipeline(
@@ -62,8 +69,11 @@ def export_pipeline(
     postprocessing_step: Callable[..., Any] | None = None,
     postprocessing_step_signature: Any = None,
     purge_export_dir: bool = False,
+    variable_initializer: Callable[[Any], Any] | None = None,
+    checkpoint_restore_dir: Any = None,
 ) -> Any:
     """Save stages, each marked with its IPU; `inputs` are values of the first one's first arguments."""
+    first_values = FirstValues(variable_initializer, checkpoint_restore_dir)
     _check_iterations(iterations)
     parse_enumeration(pipeline_schedule, PipelineSchedule, PipelineSchedule.Grouped, "pipeline_schedule")
     if poplar_options is not None:
@@ -73,7 +83,7 @@ def export_pipeline(
         raise ValueError(
             f"Each stage must be mapped to an IPU: {len(places)} mappings != {len(computational_stages)} stages"
         )
-    fixed = [tf.convert_to_tensor(value) for value in inputs or ()]
+    fixed = list(inputs or ())
     stages = [
         _place(stage, number, place)
         for number, (stage, place) in enumerate(zip(computational_stages, places, strict=True))
@@ -88,7 +98,7 @@ def export_pipeline(
             preprocessing_step, _find_specs(preprocessing_step, preprocessing_step_signature, input_dataset)
         )
     steps = [step for step in (preprocessing_step, *stages, postprocessing_step) if step is not None]
-    return _save(_chain(steps), named, export_dir, output_names, purge_export_dir)
+    return _save(_chain(steps), named, export_dir, output_names, purge_export_dir, first_values)
 
 
 def export_keras(
@@ -163,15 +173,28 @@ def _chain(steps: Sequence[Callable[..., Any]]) -> Callable[..., list[Any]]:
     def run(*values: Any) -> list[Any]:
         given = list(values)
         for step in steps:
-            returned = step(*given)
+            returned = _unwrap(step)(*given)
             given = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         return list(tf.nest.flatten(given))
 
     return run
 
 
+def _unwrap(step: Callable[..., Any]) -> Callable[..., Any]:
+    """In a graph of TensorFlow 1, the ops of a function are the graph's own."""
+    from tensorflow.python.framework import ops
+
+    return step if tf.executing_eagerly() or ops.inside_function() else getattr(step, "python_function", step)
+
+
 def _bind(stage: Callable[..., Any], fixed: Sequence[Any]) -> Callable[..., Any]:
-    return (lambda *values: stage(*fixed, *values)) if fixed else stage
+    """Values of its first arguments: tensors of the graph that is saved, whichever graph is the script's."""
+
+    def run(*values: Any) -> Any:
+        given = [tf.convert_to_tensor(value) for value in fixed]
+        return stage(*given, *values)
+
+    return run if fixed else stage
 
 
 def _place(stage: Callable[..., Any], number: int, place: int) -> Callable[..., Any]:
@@ -185,18 +208,32 @@ def _place(stage: Callable[..., Any], number: int, place: int) -> Callable[..., 
 
     def run(*values: Any) -> Any:
         with mark():
-            return stage(*values)
+            return _unwrap(stage)(*values)
 
     return run
 
 
-def _save(run: Callable[..., list[Any]], specs: Sequence[Any], export_dir: Any, output_names: Any, purge: bool) -> Any:
+def _save(
+    run: Callable[..., list[Any]],
+    specs: Sequence[Any],
+    export_dir: Any,
+    output_names: Any,
+    purge: bool,
+    first: FirstValues = FirstValues(),  # noqa: B008 (frozen)
+) -> Any:
     folder = os.fspath(export_dir)
     if os.path.isdir(folder) and os.listdir(folder):
         if not purge:
             raise ValueError(f"Directory {folder} is not empty. Choose another one, or set purge_export_dir=True.")
         shutil.rmtree(folder)
     names = [output_names] if isinstance(output_names, str) else output_names
+    if not tf.executing_eagerly():
+        return save_graph(run, specs, folder, names, first)
+    if first != FirstValues():
+        raise ValueError(
+            "variable_initializer and checkpoint_restore_dir are for graphs of TensorFlow 1. With eager execution, "
+            "give variables their values before the export."
+        )
 
     def serve(*values: Any) -> dict[str, Any]:
         found = run(*values)

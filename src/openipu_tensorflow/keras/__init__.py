@@ -24,12 +24,12 @@ from openipu_tensorflow.keras.stages.pipeline_stage import PipelineStage
 
 
 def __getattr__(name: str) -> object:
-    """Layers are loaded when they are asked for: they need what imports this."""
-    if name != "layers":
+    """Layers and optimizers are loaded when they are asked for: they need what imports this."""
+    if name not in ("layers", "optimizers"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return importlib.import_module("openipu_tensorflow.keras.layers")
+    return importlib.import_module(f"openipu_tensorflow.keras.{name}")
 
 
 extend_keras()

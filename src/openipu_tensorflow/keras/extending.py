@@ -17,6 +17,7 @@ from keras.src.ops.node import Node
 
 import tensorflow as tf
 from openipu_tensorflow.keras.data.epochs import install_epochs
+from openipu_tensorflow.keras.legacy import restore_keras_2
 from openipu_tensorflow.keras.methods import METHODS
 from openipu_tensorflow.keras.running.running import on_ipu, run_fit_or_evaluate, run_predict
 from openipu_tensorflow.keras.running.step_functions import make_function
@@ -26,6 +27,7 @@ from openipu_tensorflow.keras.saving import install_saving
 from openipu_tensorflow.keras.stages.pipeline_stage import mark_stage
 
 _done: list[bool] = []
+_OF_GENERATORS = ("workers", "use_multiprocessing", "max_queue_size")  # Keras 2: how generators are read
 
 
 def extend_keras() -> None:
@@ -36,6 +38,7 @@ def extend_keras() -> None:
     install_watching()
     install_epochs()
     install_saving()
+    restore_keras_2()
     for name, method in METHODS.items():
         setattr(keras.Model, name, method)
     _mark_nodes()
@@ -56,6 +59,7 @@ def _replace(kind: type, name: str, ours: Callable[..., Any]) -> None:
 
     @functools.wraps(original)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs = {name: value for name, value in kwargs.items() if name not in _OF_GENERATORS}
         return ours(original, self, *args, **kwargs) if on_ipu(self) else original(self, *args, **kwargs)
 
     setattr(kind, name, method)
@@ -89,11 +93,19 @@ def _build(original: Any, model: Any, iterator: Any = None, data_batch: Any = No
     if iterator is not None:
         data_batch = iterator.element_spec
     inputs, target, _ = keras.utils.unpack_x_y_sample_weight(data_batch)
+    _adopt(getattr(model, "optimizer", None), model.distribute_strategy)
     with model.distribute_strategy.scope():
         if target is not None:
             model._symbolic_build(data_batch=data_batch)
         elif not model.built:  # Keras would build the loss, too, which has no target
             backend.compute_output_spec(model, tf.nest.map_structure(_describe, inputs), training=False)
+
+
+def _adopt(optimizer: Any, strategy: Any) -> None:
+    """An optimizer that was made outside of the scope, as Keras 2 allowed, works in the model's."""
+    while optimizer is not None and not optimizer.built:
+        optimizer._distribution_strategy = strategy
+        optimizer = getattr(optimizer, "inner_optimizer", getattr(optimizer, "_opt", None))
 
 
 def _describe(spec: Any) -> Any:

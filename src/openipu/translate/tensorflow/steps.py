@@ -17,7 +17,7 @@ from openipu.errors import TranslationError
 from openipu.graph import OWNERLESS, Phase, Program, StateSlot
 from openipu.translate.foreign import ForeignGraph, ForeignNode, TensorType
 from openipu.translate.rules import Table
-from openipu.translate.splitting import Entangled, Part, list_read, split_step, take_needed
+from openipu.translate.splitting import Entangled, Part, find_dependents, list_read, split_step, take_needed
 from openipu.translate.tensorflow.fusing import fuse_ops
 from openipu.translate.tensorflow.inlining import write_out_calls
 from openipu.translate.tensorflow.module import ValueModule
@@ -25,7 +25,7 @@ from openipu.translate.tensorflow.table import TABLE
 from openipu.translate.tensorflow.variables import ValueGraph, use_values
 
 GRADIENT_MARK = "_ipu_gradient_of"  # attribute of a node whose result is the gradient of a variable
-_KEYED = "Random"  # ops that TensorFlow gives a seed as an input: our generator has its own
+_KEYED = "Random"  # ops that TensorFlow gives a seed as an input
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,13 +102,17 @@ def _find_marked(graph: ForeignGraph, marks: Mapping[str, str]) -> dict[str, str
 
 
 def _drop_seeds(lowered: ValueGraph) -> ValueGraph:
-    """Random numbers come from a generator with a seed of its own: TensorFlow's seeds are not read."""
-    nodes = [_drop_seed(node) for node in lowered.graph.nodes]
+    """Numbers of a seed that the step itself counts on, as Keras' generators do, come from a generator with a seed of
+    its own: such seeds are not read. Numbers of other seeds follow from them."""
+    counted = find_dependents(lowered.graph, lowered.written)
+    nodes = [_drop_seed(node, counted) for node in lowered.graph.nodes]
     return dataclasses.replace(lowered, graph=dataclasses.replace(lowered.graph, nodes=tuple(nodes)))
 
 
-def _drop_seed(node: ForeignNode) -> ForeignNode:
+def _drop_seed(node: ForeignNode, counted: set[str]) -> ForeignNode:
     if _KEYED not in node.op or not node.op.startswith("Stateless"):
+        return node
+    if not any(name in counted for name in node.inputs):
         return node
     kept = range(len(node.inputs))[-2:] if "UniformInt" in node.op else ()
     names = tuple(name if place == 0 or place in kept else "" for place, name in enumerate(node.inputs))

@@ -93,7 +93,7 @@ def run_part(
     fixed: Sequence[Any] = (),
 ) -> list[Any]:
     """Run a part once: `feeds` and outputs have an axis of micro-batches in front; then comes what is carried."""
-    step = _find_step(part, around, how)
+    step = _find_step(part, around, how, _find_sizes(part, feeds, fixed))
     if not around.computes:
         batches = how.device_iterations * how.gradient_accumulation * how.replicas
         made = [numpy.zeros((batches, *_shape(tensor)), tensor.dtype.as_numpy_dtype) for tensor in part.outputs]
@@ -118,8 +118,19 @@ def _shape(tensor: Any) -> list[int]:
     return [int(size) for size in tensor.shape.as_list()]
 
 
-def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
-    key = (count_configurations(), around.device.resets, how, part.cuts)
+def _find_sizes(part: Part, feeds: Sequence[Any], fixed: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Shapes of the values of tensors whose sizes are open in the graph: a program is compiled for each."""
+    given = [
+        *((tensor, value.shape[1:]) for tensor, value in zip(part.inputs, feeds, strict=False)),
+        *((tensor, numpy.shape(value)) for tensor, value in zip(part.fixed, fixed, strict=False)),
+    ]
+    return tuple((tensor.name, tuple(shape)) for tensor, shape in given if not tensor.shape.is_fully_defined())
+
+
+def _find_step(
+    part: Part, around: Surroundings, how: Arrangement, sizes: tuple[tuple[str, tuple[int, ...]], ...]
+) -> Step:
+    key = (count_configurations(), around.device.resets, how, part.cuts, sizes)
     if key not in part.steps:
         config = around.device.config
         part.steps = {other: step for other, step in part.steps.items() if other[:2] == key[:2]}
@@ -139,6 +150,7 @@ def _find_step(part: Part, around: Surroundings, how: Arrangement) -> Step:
             profile_directory=None if profile is None else _name_report(profile, around.name),
             cache_directory=find_cache(),
             show_progress=shows_progress(),
+            shapes=dict(sizes),
         )
         if around.device.connection is DeviceConnectionType.PRE_COMPILE:
             _logger.info("%s has been compiled; it is kept in %s.", around.name, find_cache() or "the user's cache")

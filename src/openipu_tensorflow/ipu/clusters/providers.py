@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Runner = Callable[..., Any]  # the session's own run(fetches, feed_dict)
+_DRAWS = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeueV2", "QueueDequeueManyV2")
 
 
 class Provider(Protocol):
@@ -31,6 +32,7 @@ class GraphProviders:
     by_op: dict[str, Provider] = field(default_factory=dict)
     order: dict[int, int] = field(default_factory=dict)  # id of a provider -> when it was made
     needed: dict[tuple[Any, ...], tuple[Provider, ...]] = field(default_factory=dict)
+    draws: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
     traced: list[tuple[int, int]] = field(default_factory=list)  # versions of the graph that belong to compilations
 
 
@@ -55,6 +57,36 @@ def register_provider(
     if marker is not None:
         own.by_op[marker.name] = provider
     own.needed.clear()
+    own.draws.clear()
+
+
+def list_draws(graph: Any, needed: Sequence[Provider], fed: Iterable[Any]) -> tuple[Any, ...]:
+    """Tensors that take the next element of something, as an iterator does, and that providers depend on: one call of a
+    session takes one element, however many providers and fetches need it."""
+    own = _graphs[graph]
+    given = frozenset(tensor.name for tensor in fed)
+    key = (graph.version, given, tuple(map(id, needed)))
+    if key not in own.draws:
+        if len(own.draws) > 1000:
+            own.draws.clear()
+        own.draws[key] = tuple(_search_draws(own, needed, given))
+    return own.draws[key]
+
+
+def _search_draws(own: GraphProviders, needed: Sequence[Provider], given: frozenset[str]) -> list[Any]:
+    found: list[Any] = []
+    seen: set[str] = set()
+    stack = [tensor.op for provider in needed for tensor in provider.inputs if tensor.name not in given]
+    while stack:
+        op = stack.pop()
+        if op.name in seen or op.name in own.by_op:
+            continue
+        seen.add(op.name)
+        if op.type in _DRAWS and not any(tensor.name in given for tensor in op.outputs):
+            found += [tensor for tensor in op.outputs if tensor.dtype.name not in ("resource", "variant")]
+        stack += [tensor.op for tensor in op.inputs if tensor.name not in given]
+        stack += op.control_inputs
+    return found
 
 
 def list_needed(graph: Any, fetched: Iterable[Any], fed: Iterable[Any]) -> tuple[Provider, ...]:

@@ -13,7 +13,7 @@ import weakref
 from typing import Any
 
 from openipu_tensorflow.ipu.clusters.loose import find_clusters, has_loose_ops, note_loose_op, run_clusters
-from openipu_tensorflow.ipu.clusters.providers import find_providers, list_needed
+from openipu_tensorflow.ipu.clusters.providers import find_providers, list_draws, list_needed
 from openipu_tensorflow.ipu.configuration.devices import is_ipu_device, strip_job
 
 _MARK = "_openipu_run"
@@ -64,6 +64,9 @@ def install_sessions() -> None:
 
         if loose is not None:
             return mapper.build_results(run_clusters(loose, self, run_plainly, fetched))
+        draws = list_draws(self.graph, needed, fed)
+        if draws:
+            feeds.update(zip(draws, run_plainly(list(draws)), strict=True))
         for provider in needed:
             values = run_plainly(list(provider.inputs)) if provider.inputs else []
             given = provider.provide(self, run_plainly, values)

@@ -41,6 +41,7 @@ class Level:
     end: int = 0
     inner: list[tuple[int, int]] = field(default_factory=list)  # versions that belong to levels inside
     marks: dict[str, Any] = field(default_factory=dict)  # what optimizers note about this level
+    always: list[Any] = field(default_factory=list)  # markers of items that run whether or not anything asks for them
 
 
 @dataclass(eq=False)
@@ -116,7 +117,7 @@ def open_level(trace: Trace) -> Iterator[Level]:
     finally:
         trace.open.pop()
         level.end = trace.graph.version
-        level.targets = [*level.targets, *_list_acting(trace.graph, level)]
+        level.targets = [*level.targets, *level.always, *_list_acting(trace.graph, level)]
         if trace.open:
             trace.level.inner.append((level.start, level.end))
 
@@ -130,6 +131,15 @@ def _list_acting(graph: Any, level: Level) -> list[Any]:
         for place, op in zip(places, made, strict=True)
         if is_acting(op) and not any(start <= place < end for start, end in level.inner)
     ]
+
+
+def list_effects(graph: Any, level: Level) -> list[Any]:
+    """What a level of a function does: that runs, whether or not anybody reads its results."""
+    made = graph.get_operations()[level.start :]
+    inner = [place for first, last in level.inner for place in range(first, last)]
+    inside = {graph.get_operations()[place].name for place in inner}
+    writes = [op for op in made if op.op_def.is_stateful and not op.outputs and op.name not in inside]
+    return [*writes, *(item.marker for item in level.items), *(entry.marker for entry in level.enqueues.values())]
 
 
 def make_placeholders(tensors: Sequence[Any], name: str) -> list[Any]:

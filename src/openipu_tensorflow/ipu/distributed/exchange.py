@@ -36,7 +36,11 @@ class HostExchange:
         return self._exchange(name, value, range(self._count))
 
     def take(self, name: str, value: Array, source: int) -> Array:
-        """What one instance has under this name; the others' values say what they expect."""
+        """What one instance has under this name; the others' values say what they expect.
+
+        The one that gives waits for nobody: a session runs few ops at a time, in an order of its own, and two instances
+        that give and take many would wait for each other.
+        """
         return self._exchange(name, value, [source])[0]
 
     def _exchange(self, name: str, value: Array, sources: Sequence[int]) -> list[Array]:
@@ -49,8 +53,9 @@ class HostExchange:
             if self._index in sources:
                 self._store.set(f"{key}/value/{self._index}", value.tobytes())
             self._store.set(f"{key}/layout/{self._index}", json.dumps(layout))
-            layouts = [json.loads(self._store.get(f"{key}/layout/{number}")) for number in range(self._count)]
-            matched = all(entry == layout for entry in layouts)
+            asked = range(self._count) if len(sources) > 1 else sources
+            layouts = {number: json.loads(self._store.get(f"{key}/layout/{number}")) for number in asked}
+            matched = all(entry == layout for entry in layouts.values())
             found = [self._store.get(f"{key}/value/{number}") for number in sources] if matched else []
             self._clean(key)
         except RuntimeError as error:
@@ -60,7 +65,8 @@ class HostExchange:
                 "says why."
             ) from error
         if not matched:
-            told = ", ".join(f"{dtype} {shape} on instance {place}" for place, (dtype, shape) in enumerate(layouts))
+            known = {**layouts, self._index: layout}
+            told = ", ".join(f"{dtype} {shape} on instance {place}" for place, (dtype, shape) in sorted(known.items()))
             raise tf.errors.UnknownError(
                 None,
                 None,

@@ -96,6 +96,8 @@ def build_options(stages: Any, count: Any, training: bool, given: dict[str, Any]
         given["recomputation_mode"], RecomputationMode, RecomputationMode.Auto, "recomputation_mode"
     )
     repeats = given["repeat_count"]
+    if isinstance(repeats, float) and repeats.is_integer():
+        repeats = int(repeats)  # the result of a division, as programs write it
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeat_count must be at least 1, and is {repeats!r}.")
     offload_state = given["offload_weight_update_variables"]

@@ -56,7 +56,7 @@ class StepRunner:
             cache_directory=find_cache(),
             show_progress=shows_progress(),
         )
-        self._traced = traced
+        self._traced, self._device, self._resets = traced, device, 0
         named = dict(name_variables(traced.graph).values())
         self._names = list(self.step.variables)
         held = [find_owner(named[name]) for name in self._names]
@@ -80,6 +80,9 @@ class StepRunner:
         one tensor [steps x replicas, batch, ...] for each input."""
         if isinstance(data, Sequence):
             data = [_join_steps(lend(tensor)) for tensor in data]
+        if self._device.seed is not None and self._resets != self._device.resets:  # reset_ipu_seed was called
+            self.step.reseed(self._device.seed)
+            self._resets = self._device.resets
         self._memory.begin()
         try:
             return self.step.run(data, carried)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 import tensorflow as tf
+from openipu.plan import Plan
 from openipu_tensorflow.ipu.configuration.devices import count_configurations, find_device
 from openipu_tensorflow.keras.data.epochs import Execution, execute_batch
 from openipu_tensorflow.keras.data.rules import Schedule
@@ -47,6 +48,11 @@ class StepFunction:
             return tf.nest.map_structure(lambda value: _join(value, total), found)
         method = options_of(self._model).metric_reduction
         return tf.nest.map_structure(lambda value: _reduce(value, schedule, method), found)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """What an IPU would do with each program that was compiled, in their order."""
+        return tuple(runner.step.plan for runner in self._runners.values())
 
     def forget(self) -> None:
         """What was compiled is not used any more."""

@@ -4,6 +4,7 @@ from openipu_tensorflow.addons.keras.layers.assume_equal_across_replicas import 
 from openipu_tensorflow.addons.keras.layers.ctc import CTCInferenceLayer, CTCLoss, CTCPredictionsLayer
 from openipu_tensorflow.addons.keras.layers.dense import Dense, SerialDense
 from openipu_tensorflow.addons.keras.layers.dropout import Dropout
+from openipu_tensorflow.addons.keras.layers.effective_transformer import EffectiveTransformer
 from openipu_tensorflow.addons.keras.layers.embedding_lookup import Embedding
 from openipu_tensorflow.addons.keras.layers.f8_convert import ConvertFromF8, ConvertToF8
 from openipu_tensorflow.addons.keras.layers.normalization import (
@@ -28,6 +29,7 @@ __all__ = [
     "ConvertToF8",
     "Dense",
     "Dropout",
+    "EffectiveTransformer",
     "Embedding",
     "GroupNorm",
     "GroupNormalization",

@@ -32,8 +32,9 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):  # type: ignore[misc]
         """Zeros for each variable, in a format of their own or in the variable's."""
         made = []
         for variable in variables:
+            place = getattr(variable, "path", variable.name).replace("/", "_")  # two layers have a "bias" each
             kind = variable.dtype if dtype is None else tf.as_dtype(dtype).name
-            made.append(self.add_variable(shape=variable.shape, dtype=kind, name=f"{variable.name}_{name}"))
+            made.append(self.add_variable(shape=variable.shape, dtype=kind, name=f"{place}_{name}"))
         return made
 
     def find_state(self, states: Sequence[Any], variable: Any) -> Any:

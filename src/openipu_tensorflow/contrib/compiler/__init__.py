@@ -1,0 +1,5 @@
+"""`tensorflow.contrib.compiler`"""
+
+from openipu_tensorflow.contrib.compiler import xla
+
+__all__ = ["xla"]

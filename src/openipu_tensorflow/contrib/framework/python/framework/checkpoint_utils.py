@@ -1,0 +1,10 @@
+"""`tensorflow.contrib.framework.python.framework.checkpoint_utils`: by where it is now."""
+
+from tensorflow.python.training.checkpoint_utils import (
+    init_from_checkpoint,
+    list_variables,
+    load_checkpoint,
+    load_variable,
+)
+
+__all__ = ["init_from_checkpoint", "list_variables", "load_checkpoint", "load_variable"]

@@ -1,0 +1,1 @@
+"""Functions as files that run by themselves: traced and written by one process, started and called by another."""

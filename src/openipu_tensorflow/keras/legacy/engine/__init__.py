@@ -1,0 +1,1 @@
+"""`keras.engine` of Keras 2: where its classes were."""

@@ -1,0 +1,5 @@
+"""`keras.engine.base_layer`."""
+
+from keras.layers import Layer
+
+__all__ = ["Layer"]

@@ -1,0 +1,5 @@
+"""`keras.engine.input_spec`."""
+
+from keras import InputSpec
+
+__all__ = ["InputSpec"]

@@ -1,0 +1,5 @@
+"""`keras.optimizer_v2.gradient_descent`."""
+
+from keras.optimizers import SGD
+
+__all__ = ["SGD"]

@@ -23,7 +23,7 @@ model = poptorch.inferenceModel(torch.nn.Linear(4, 2), options)
 model(torch.ones(2, 4))
 if len(sys.argv) > 1:
     poptorch.notThere()
-    import popxl
+    import tessellate_ipu
 """
 HELPER = """
 def configure(anything):
@@ -63,7 +63,7 @@ def test_a_run_finds_options_behind_any_variable_and_the_ops_of_the_programs(scr
     assert "made again" in names['poptorch.Options._Popart.set("autoRecomputation")']["note"]
     assert names["aten.addmm.default"]["kind"] == "op"
     # What stands in a branch that was not taken is read all the same.
-    assert names["poptorch.notThere"]["state"] == names["popxl"]["state"] == "lacks it"
+    assert names["poptorch.notThere"]["state"] == names["tessellate_ipu"]["state"] == "lacks it"
     assert not names["poptorch.notThere"]["ran"]
     assert (done.returncode, document["lacking"]) == (1, 2)
 

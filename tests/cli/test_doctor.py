@@ -99,8 +99,8 @@ def test_a_cache_that_is_not_there_yet_is_fine(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("missing", "planned"),
     [
-        ("popxl", "popxl"),
-        ("popxl.ops", "popxl"),
+        ("tessellate_ipu", "tessellate_ipu"),
+        ("tessellate_ipu.core", "tessellate_ipu"),
         ("tensorflow", None),
         ("nunpy", None),
     ],
@@ -112,7 +112,7 @@ def test_a_failed_import_is_matched_with_planned_front_ends(missing, planned):
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
-        ("popxl.ops", "does not provide popxl yet"),
+        ("tessellate_ipu.core", "does not provide tessellate_ipu yet"),
         (
             "tensorflow",
             f"tensorflow.python.ipu needs tensorflow, which is not installed: {suggest_install('tensorflow')}",

@@ -92,8 +92,11 @@ def test_a_reader_of_both_streams_that_leaves_is_no_failure():
 
 
 def interrupt(tmp_path, *words):
-    """Press Ctrl-C when `module.py` is being imported."""
-    (tmp_path / "module.py").write_text("open('reached', 'w').close()\nimport time\ntime.sleep(3600)\n")
+    """Press Ctrl-C when `module.py` is being imported.
+
+    It sleeps in short turns: a signal between Python's last look and the system's call does not wake a sleeper.
+    """
+    (tmp_path / "module.py").write_text("open('reached', 'w').close()\nimport time\nwhile True: time.sleep(0.1)\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "openipu", *words],
         cwd=tmp_path,

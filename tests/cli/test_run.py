@@ -145,11 +145,11 @@ def test_exit_codes_are_those_of_plain_python(shell, tmp_path, body, code):
 
 
 def test_a_missing_front_end_is_explained(shell, tmp_path):
-    (tmp_path / "old.py").write_text("import popxl\n")
+    (tmp_path / "old.py").write_text("import tessellate_ipu\n")
     done = shell("run", "--quiet", "old.py")
     assert done.returncode == 1
     assert "ModuleNotFoundError" in done.stderr
-    assert "does not provide popxl yet" in done.stderr
+    assert "does not provide tessellate_ipu yet" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ class FrontEnd:
 
 PROVIDED: dict[str, FrontEnd] = {
     "poptorch": FrontEnd("PopTorch"),
+    "poptorch_geometric": FrontEnd(
+        "PyTorch Geometric for IPU", names=("FixedSizeDataLoader", "FixedSizeOptions"), extra="pyg"
+    ),
     "lightning_graphcore": FrontEnd(
         "Lightning for IPU", names=("IPUAccelerator", "IPUPrecision", "IPUStrategy"), extra="lightning"
     ),
@@ -50,9 +53,11 @@ PROVIDED: dict[str, FrontEnd] = {
     "popsparse": FrontEnd("PopLibs: sparse matrices", names=("COOMatrix", "dynamic")),
     "poputil": FrontEnd("PopLibs: utilities", names=("graphfn", "mapTensorLinearly")),
     "popart": FrontEnd("PopART", names=("Builder", "InferenceSession", "TrainingSession"), extra="onnx"),
+    "popxl": FrontEnd("PopXL", names=("Ir", "Session", "ops")),
+    "popxl_addons": FrontEnd("PopXL Addons", names=("Module", "TaskSession", "autodiff")),
 }
 PLANNED: dict[str, str] = {
-    "popxl": "PopXL",
+    "tessellate_ipu": "TessellateIPU, for JAX",
 }
 
 

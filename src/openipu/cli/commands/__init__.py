@@ -7,6 +7,7 @@ from openipu.cli.commands import (
     cxx_flags,
     doctor,
     export,
+    garden,
     plan,
     pod,
     report,
@@ -17,7 +18,7 @@ from openipu.cli.commands import (
     validate,
 )
 
-ALL = (run, plan, auto, sweep, compare, export, report, trace, systems, validate, pod, cache, cxx_flags, doctor)
+ALL = (run, plan, auto, sweep, compare, export, report, trace, systems, validate, garden, pod, cache, cxx_flags, doctor)
 
 __all__ = [
     "ALL",
@@ -27,6 +28,7 @@ __all__ = [
     "cxx_flags",
     "doctor",
     "export",
+    "garden",
     "plan",
     "pod",
     "report",

@@ -1,0 +1,1 @@
+"""Models that make what they have learned from."""

@@ -1,0 +1,1 @@
+"""Graphs of things that are joined."""

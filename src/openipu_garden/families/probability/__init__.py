@@ -1,0 +1,1 @@
+"""Probabilities, forecasts and decisions."""

@@ -1,0 +1,1 @@
+"""What to show to whom."""

@@ -1,0 +1,1 @@
+"""Images: what is in them, and where."""

@@ -1,0 +1,1 @@
+"""Of `torchaudio`, whose stand-in reads no sound."""

@@ -1,0 +1,1 @@
+"""Of `torchaudio`, whose stand-in computes no features."""

@@ -22,8 +22,8 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar crash docs wheel-test clean
-.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-poplar-cpp conformance-paddle conformance-tensorflow conformance-tensorflow-programs bench-paddle demo-paddle conformance-onnx bench-onnx
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar bench-search crash docs wheel-test clean
+.PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-popxl conformance-poplar-cpp conformance-paddle conformance-tensorflow conformance-tensorflow-programs bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -39,7 +39,7 @@ demo-paddle: $(PADDLE_READY) ## the same with PaddlePaddle: train digits, verify
 	$(PADDLE)/bin/python -m openipu run --profile demo-report/paddle examples/paddle/mnist_train.py
 	$(PADDLE)/bin/python examples/paddle/mnist_infer.py
 
-.PHONY: screenshots container-test demo-keras bench-keras conformance-keras
+.PHONY: screenshots container-test demo-keras bench-keras conformance-keras garden
 demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
 	TF_CPP_MIN_LOG_LEVEL=2 $(TF)/bin/python -m openipu run --profile demo-report/keras examples/tensorflow/offline.py examples/tensorflow/keras_cifar10_ipu.py --images 4000
 
@@ -69,10 +69,11 @@ lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
 fuzz: $(READY) ## damage files of every kind and read them; FUZZ="--mutations 100000 --seed 1" for more
 	$(BIN)/python -m fuzz $(FUZZ)
 
-fuzz-tensorflow: $(TF_READY) ## the same for SavedModels and .keras files, in TensorFlow's environment
-	FUZZ_MODULES=fuzz.tensorflow_kinds TF_CPP_MIN_LOG_LEVEL=3 $(TF)/bin/python -m fuzz --kinds saved-model,keras-file --mutations 2000 $(FUZZ)
+fuzz-tensorflow: $(TF_READY) ## the same for SavedModels, .keras files and applications, in TensorFlow's environment
+	FUZZ_MODULES=fuzz.tensorflow_kinds TF_CPP_MIN_LOG_LEVEL=3 $(TF)/bin/python -m fuzz --kinds saved-model,keras-file,application --mutations 2000 $(FUZZ)
 
 bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two; BENCH="--quick" is a minute
+	$(BIN)/pip install --quiet onnxruntime onnxscript
 	$(BIN)/python -m bench $(BENCH)
 
 fuzz-poplar: $(READY) ## 2,000 random Poplar programs (3,000 with races), batched against one vertex at a time; PROGRAMS=5000 for more
@@ -83,6 +84,9 @@ bench-poplar: $(READY) ## building, running and planning Poplar programs against
 
 bench-cycles: $(READY) ## memory of a process that compiles and destroys 1,000 programs; CYCLES="--cycles 100" is quicker
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.compile_cycles $(CYCLES)
+
+bench-search: $(READY) ## time of the automatic split, where something fits and where nothing does
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.search_speed
 
 bench-plan: $(READY) ## time of planning every example model
 	$(BIN)/openipu plan $(PLANNED:%=examples/plan_models.py:%)
@@ -99,6 +103,7 @@ docs: $(DOCS_READY) ## run the examples of the documentation and build it into s
 	$(BIN)/python docs/generate_tensorflow.py
 	$(BIN)/python docs/generate_tensorflow_api.py
 	$(BIN)/python docs/generate_poplar.py
+	$(BIN)/python docs/generate_garden.py
 	$(BIN)/python -m pytest tests/docs
 	$(BIN)/zensical build --strict
 	$(BIN)/python tools/finish_site.py site
@@ -135,6 +140,10 @@ conformance-keras: $(TF_READY) ## numbers of Keras models against stock Keras, i
 conformance-optimum: $(READY) ## run the original optimum-graphcore on our PopTorch; OPENIPU_OPTIMUM_CHECKOUT names its checkout
 	$(BIN)/python tests/conformance/run_optimum.py --page
 
+garden: $(READY) $(TF_READY) ## train every family of the model garden to its quality, ten minutes; FAMILIES="resnet-50 vit" chooses
+	OMP_NUM_THREADS=1 $(BIN)/openipu garden run $(or $(FAMILIES),--all)
+	test -n "$(FAMILIES)" || OMP_NUM_THREADS=1 TF_CPP_MIN_LOG_LEVEL=3 $(TF)/bin/python -m openipu garden run unet-medical
+
 conformance-onnx: $(READY) ## ONNX's own node cases, and exported models against PyTorch
 	$(BIN)/python tests/conformance/run_onnx_nodes.py --page
 	$(BIN)/python tests/conformance/run_onnx_exports.py
@@ -150,8 +159,20 @@ conformance-popart: $(READY) ## run the public PopART suite; OPENIPU_POPART_CHEC
 conformance-popart-programs: $(READY) ## run PopART's public programs; OPENIPU_TUTORIALS_CHECKOUT names their checkout
 	$(BIN)/python tests/conformance/run_popart_examples.py
 
+conformance-popxl: $(READY) ## run PopXL's public programs; OPENIPU_POPART_CHECKOUT and OPENIPU_EXAMPLES_CHECKOUT name their checkouts
+	$(BIN)/python tests/conformance/run_popxl.py guide --page
+	$(BIN)/python tests/conformance/run_popxl.py tutorials --page
+	$(BIN)/python tests/conformance/run_popxl_suite.py --page
+
 conformance-poplar-cpp: $(READY) ## build and run the public C++ programs for Poplar; OPENIPU_EXAMPLES_CHECKOUT names their checkout
 	$(BIN)/python tests/conformance/run_poplar_cpp.py --page
+
+.PHONY: applications conformance-geometric
+conformance-geometric: $(READY) ## run the public tests of PopTorch Geometric's loaders; OPENIPU_POPTORCH_CHECKOUT names their checkout
+	$(BIN)/python tests/conformance/run_geometric.py
+
+applications: $(READY) ## run public applications unmodified; OPENIPU_EXAMPLES_CHECKOUT names their checkout, APPLICATIONS="nlp/bert" chooses
+	OMP_NUM_THREADS=1 $(BIN)/python tests/conformance/run_applications.py --page $(APPLICATIONS)
 
 clean: ## remove everything that make has made
 	rm -rf $(VENV) $(PADDLE) $(TF) build dist site .cache demo-report fuzz-failures .mypy_cache .ruff_cache .pytest_cache .import_linter_cache src/*.egg-info

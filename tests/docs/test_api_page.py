@@ -46,3 +46,8 @@ def test_the_page_of_popart_names_everything_that_is_public_and_every_option_wit
 def test_what_the_page_of_popart_lacks_is_not_there():
     for name in load_generator("generate_popart_api").LACKS:
         assert not hasattr(popart, name), f"popart.{name} is there: take it out of the list"
+
+
+def test_the_page_of_the_garden_is_up_to_date():
+    page = (DOCS / "garden.md").read_text(encoding="utf-8")
+    assert page == load_generator("generate_garden").build_page(), "run: python docs/generate_garden.py"

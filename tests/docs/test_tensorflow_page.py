@@ -38,7 +38,7 @@ def test_names_are_told_apart_by_what_the_code_does_with_them(names):
     entries = names.list_entries()
     compiled = entries["tensorflow.python.ipu.ipu_compiler"]["compile"]
     assert (compiled.state, compiled.signature) == ("has", "(computation, inputs=None)")
-    assert entries["tensorflow.python.ipu.ops.custom_ops"]["precompiled_user_op"].state == "refused"
+    assert entries["tensorflow.python.ipu.ops.custom_ops"]["cpu_user_operation"].state == "refused"
     assert entries["tensorflow.python.ipu.config"]["IPUConfig"].state == "has"  # from another module
     assert entries["keras.Model"]["set_pipelining_options"].state == "has"
     assert entries["popdist.tensorflow"]["set_ipu_config"].state == "has"

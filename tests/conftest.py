@@ -1,4 +1,4 @@
-"""For all tests: a cache and a virtual pod of this test run's own, and no compiler that starts by itself.
+"""For all tests: a cache and a virtual pod of this test run's own, no compiler that starts by itself, the same seeds.
 
 Folders of tests and examples are called `tensorflow`. Where one of them is on the path, because a test has put its
 parent there, TensorBoard would take it for TensorFlow: it is told that there is none.
@@ -8,9 +8,11 @@ What is marked `thorough` repeats a neighbour with more seeds, shapes or classes
 
 import importlib.util
 import os
+import random
 import sys
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 THOROUGH_VARIABLE = "OPENIPU_THOROUGH"
@@ -43,3 +45,17 @@ def _own_cache(tmp_path_factory):
             del os.environ[name]
         else:
             os.environ[name] = value
+
+
+@pytest.fixture(autouse=True)
+def _same_seeds():
+    """Each test draws the same numbers in every run, alone or after others, so that a failure can be repeated."""
+    random.seed(0)
+    np.random.seed(0)
+    loaded = sys.modules
+    if "torch" in loaded:
+        loaded["torch"].manual_seed(0)
+    if "keras" in loaded:
+        loaded["keras"].utils.set_random_seed(0)
+    if "paddle" in loaded:
+        loaded["paddle"].seed(0)

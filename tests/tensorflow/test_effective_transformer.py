@@ -42,22 +42,38 @@ def test_each_sequence_attends_to_its_own_numbers_and_padding_is_zeros():
     np.testing.assert_allclose(output, normed, rtol=1e-4, atol=1e-5)
 
 
-def test_it_trains_in_a_model_on_an_ipu():
+def make_model(weights=None):
+    inputs = [
+        keras.Input(batch_shape=(3, size), dtype=kind)
+        for size, kind in ((4, "float32"), (1, "int32"), (5, "float32"), (1, "int32"))
+    ]
+    output, _ = EffectiveTransformer(6, 3, num_attention_heads=2, attention_head_size=3)(inputs)
+    model = keras.Model(inputs, output)
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    if weights is not None:
+        model.set_weights(weights)
+    return model
+
+
+def test_it_trains_in_a_model_on_an_ipu_as_in_stock_keras():
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
     config.configure_ipu_system()
-    source, target = make_sequences(FROM, 4), make_sequences(TO, 5)
+    data = [make_sequences(FROM, 4), FROM, make_sequences(TO, 5), TO]
+    wanted = RANDOM.normal(size=(3, 6)).astype(np.float32)
+    stock = make_model()
+    start = stock.get_weights()
+    expected = stock.fit(data, wanted, batch_size=3, epochs=4, shuffle=False, verbose=0).history["loss"]
     with ipu.ipu_strategy.IPUStrategy().scope():
-        inputs = [
-            keras.Input(batch_shape=(3, size), dtype=kind)
-            for size, kind in ((4, "float32"), (1, "int32"), (5, "float32"), (1, "int32"))
-        ]
-        output, _ = EffectiveTransformer(2, 3, num_attention_heads=2, attention_head_size=3)(inputs)
-        model = keras.Model(inputs, output)
-        model.compile(keras.optimizers.SGD(0.1), "mse")
-        wanted = np.array([[1, -1], [-1, 1], [1, 1]], np.float32)
-        losses = model.fit([source, FROM, target, TO], wanted, batch_size=3, epochs=4, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
+        model = make_model(start)
+        losses = model.fit(data, wanted, batch_size=3, epochs=4, shuffle=False, verbose=0).history["loss"]
+    assert losses[-1] != losses[0]
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    for name, before, mine, theirs in zip(
+        [weight.path for weight in model.weights], start, model.get_weights(), stock.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-5, err_msg=name)
+        assert not np.array_equal(mine, before), name
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from torch import nn
 
 from openipu.capture import mark_tensor, set_block
 from openipu.graph import Phase, Recompute, RunOptions, Strategy, TensorLocation, TensorRole
+from openipu.ops import LOAD
 from openipu.ops.cost import StepKind
 from openipu.plan import VariableKind
 from openipu.plan.collectives import count_share_cycles
-from openipu.plan.lowering.transfers import LOAD
 from openipu.plan.pipeline import make_pipeline, measure_micro_batch
 from openipu.plan.types import PipelineStage, PlannedStep
 

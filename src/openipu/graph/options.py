@@ -183,6 +183,7 @@ class RunOptions:
     continuous: bool = False  # a training pipeline updates after each micro-batch, while others are under way
     recompute: Recompute | None = None  # None: PIPELINE where a training program is pipelined over stages, else NONE
     locations: tuple[tuple[TensorRole, TensorLocation], ...] = ()
+    remote_buffers: frozenset[str] = frozenset()  # buffers beside the IPU: a program loads and stores entries of them
     memory_proportions: tuple[tuple[int, float], ...] = ()  # (IPU, available-memory proportion) where it differs
     overlapped_io: bool = False  # host streams run on I/O tiles while the others compute
     synthetic_data: bool = False  # the device makes its inputs up and keeps its results: no stream of the host

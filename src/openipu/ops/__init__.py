@@ -15,6 +15,7 @@ from openipu.ops.cost import (
 )
 from openipu.ops.lookup import cost_op, find_rule, list_ops
 from openipu.ops.rule import Rule
+from openipu.ops.rules.streaming import LOAD, STORE
 from openipu.ops.traits import TRAITS, Trait, find_traits, has_trait
 from openipu.ops.vertex_code import (
     estimate_control_code_bytes,
@@ -25,6 +26,8 @@ from openipu.ops.vertex_code import (
 )
 
 __all__ = [
+    "LOAD",
+    "STORE",
     "TRAITS",
     "CostContext",
     "CostStep",

@@ -9,6 +9,7 @@ A rule knows nothing of graphs, lifetimes or other ops. The planner adds syncs, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -98,6 +99,7 @@ class CostContext:
     tiles: int  # tiles available for compute (I/O tiles taken off)
     half_partials: bool = False  # half results of half operands accumulate in half
     available_memory_proportion: float = 0.6
+    streaming_bytes_per_second: float = math.inf  # between one IPU and the memory beside it, one way
 
 
 class StepKind(StrEnum):

@@ -13,6 +13,7 @@ from openipu.ops.cost import CostContext, Family, OpCost, OpSite
 from openipu.ops.kernels import COPY
 from openipu.ops.rule import Rule
 from openipu.ops.rules.control import combine_bodies
+from openipu.ops.rules.streaming import TRANSFERS, cost_transfer
 from openipu.ops.spread import spread_operand
 from openipu.ops.steps import Steps, exchange, pass_over
 from openipu.ops.table import TABLE
@@ -37,6 +38,8 @@ def cost_op(site: OpSite, context: CostContext) -> OpCost:
     if site.bodies:
         costs = [[cost_op(inner, context) for inner in body.sites] for body in site.bodies]
         return combine_bodies(site, costs, context)
+    if site.op in TRANSFERS:
+        return cost_transfer(site, context)
     rule = find_rule(site.op)
     return rule(site, context) if rule is not None else cost_bytes_moved(site, context)
 

@@ -10,7 +10,7 @@ from openipu.machine import System
 from openipu.ops import Trait, cost_op, has_trait
 from openipu.ops.cost import CostContext, OpCost, Operand, OpSite
 from openipu.plan.lowering.known import KnownProgram
-from openipu.plan.lowering.transfers import COLLECTIVE, cost_collective
+from openipu.plan.lowering.transfers import COLLECTIVE, cost_collective, find_streaming_rate
 from openipu.plan.work import Workload
 
 MEMORY_PROPORTION = "available_memory_proportion"  # keys of Note.attributes
@@ -24,6 +24,7 @@ def make_context(system: System, options: RunOptions) -> CostContext:
         tiles=system.target.tiles - options.io_tiles,
         half_partials=options.half_partials,
         available_memory_proportion=options.available_memory_proportion,
+        streaming_bytes_per_second=find_streaming_rate(system),
     )
 
 

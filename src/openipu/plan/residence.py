@@ -18,13 +18,15 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class Residence:
-    """`shards` > 1: a replica keeps that share of the bytes."""
+    """`shards` > 1: a replica keeps that share of the bytes. `entries`: the program itself loads and stores parts."""
 
     off_chip: bool = False
     shards: int = 1
+    entries: bool = False
 
 
 ON_CHIP = Residence()
+REMOTE = Residence(off_chip=True, entries=True)
 
 
 def find_residence(kind: VariableKind, operand: Operand, options: RunOptions) -> Residence:

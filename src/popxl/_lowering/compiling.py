@@ -86,6 +86,7 @@ def compile_ir(ir: Ir, attachment: Attachment) -> CompiledProgram:
         broadcast_buffers=False,
         folding=False,
         strategy=Strategy.SHARDED,
+        remote_buffers=frozenset(lowered.remote.values()),
         io_tiles=int(getattr(wished.numIOTiles, "value", wished.numIOTiles)),
         half_partials=str(wished.partialsTypeMatMuls).lower() == "half",
         stochastic_rounding=bool(wished.enableStochasticRounding),

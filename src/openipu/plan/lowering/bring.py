@@ -7,9 +7,10 @@ from typing import Any
 
 from openipu.graph import Note, Phase, RunOptions
 from openipu.machine import System
+from openipu.ops import LOAD, STORE
 from openipu.ops.cost import OpCost, Operand, OpSite
 from openipu.plan.lowering import transfers
-from openipu.plan.residence import find_residence, shard_operand
+from openipu.plan.residence import REMOTE, find_residence, shard_operand
 from openipu.plan.types import VariableKind
 from openipu.plan.work import Place, Storage, Task, Value
 
@@ -39,6 +40,8 @@ class TaskList:
     def new_variable(self, name: str, kind: VariableKind, operand: Operand) -> Storage:
         """A variable where the user's tensor locations put it."""
         residence = find_residence(kind, operand, self.options)
+        if kind is VariableKind.BUFFER and name in self.options.remote_buffers:
+            residence = REMOTE
         storage = self.new_storage(name, kind, shard_operand(operand, residence.shards))
         storage.residence, storage.whole = residence, operand
         return storage
@@ -80,7 +83,7 @@ class TaskList:
     def overwrite(self, destination: Storage, value: Value, note: Note) -> None:
         """A new value of a variable: over the old one, or back to where it is kept."""
         source = value.storage
-        if source is destination or source.always_live:
+        if source is destination or source.always_live or source.residence.entries:
             return
         place = source.place or Place(destination.ipu, 0, Phase.UPDATE)
         if destination.residence.off_chip:
@@ -107,7 +110,21 @@ class TaskList:
             return
         self.parked.add(id(storage))
         cost = transfers.cost_off_chip("store to streaming memory", storage.operand.bytes, self.system)
-        self._transfer(transfers.STORE, value, note, place, (value,), (), cost)
+        self._transfer(STORE, value, note, place, (value,), (), cost)
+
+    def load_entry(self, name: str, buffer: Value, operand: Operand, note: Note, place: Place) -> Value:
+        """Some entries of a remote buffer, on chip."""
+        storage = self.new_storage(name, VariableKind.ACTIVATION, operand)
+        storage.place, entry = place, Value(storage, operand)
+        cost = transfers.cost_off_chip("load from streaming memory", operand.bytes, self.system)
+        self._transfer(LOAD, entry, note, place, (buffer,), (entry,), cost)
+        return entry
+
+    def store_entry(self, entry: Value, note: Note, place: Place) -> None:
+        """Some entries of a remote buffer, replaced."""
+        entry = self._bring(entry, note, place)
+        cost = transfers.cost_off_chip("store to streaming memory", entry.operand.bytes, self.system)
+        self._transfer(STORE, entry, note, place, (entry,), (), cost)
 
     def count_stashes(self, last_stage: int) -> None:
         """What backward reads of forward is kept for each micro-batch that is on its way to the last stage and back."""
@@ -195,7 +212,7 @@ class TaskList:
                     costs.append(transfers.cost_gather(size.bytes, self.replicas, self.ipus, self.system))
                 if not costs:
                     costs.append(transfers.cost_copy(size.bytes, storage.root.ipu, place.ipu, self.system))
-                how = transfers.LOAD if away else transfers.GATHER if gathers else transfers.COPY
+                how = LOAD if away else transfers.GATHER if gathers else transfers.COPY
                 reads = (Value(storage, storage.operand),)
                 self._transfer(how, brought, note, place, reads, (brought,), transfers.join_costs(costs))
         return Value(self.local[key], value.operand, value.view)
@@ -210,7 +227,7 @@ class TaskList:
             return
         local = source or Value(self.local[id(value.storage), place.ipu, place.phase], value.operand)
         cost = transfers.cost_off_chip("store to streaming memory", local.storage.operand.bytes, self.system)
-        self._transfer(transfers.STORE, local, note, place, (local,), (), cost)
+        self._transfer(STORE, local, note, place, (local,), (), cost)
 
     def _transfer(
         self,
@@ -224,7 +241,7 @@ class TaskList:
     ) -> None:
         site = OpSite(how, (value.storage.operand,), {}, tuple(part.storage.operand for part in writes))
         index = len(self.tasks)
-        if how != transfers.LOAD:  # a load reads the copy off chip: the one on chip is long gone
+        if how != LOAD:  # a load reads the copy off chip: the one on chip is long gone
             for part in reads:
                 part.storage.last_reader = index
         for part in writes:

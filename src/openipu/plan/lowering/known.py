@@ -38,7 +38,7 @@ class KnownProgram:
 
     def __init__(self) -> None:
         self._nodes: dict[fx.Node, KnownNode] = {}
-        self._sites: dict[tuple[fx.Node, bool], OpSite] = {}
+        self._sites: dict[tuple[fx.Node, bool, frozenset[int]], OpSite] = {}
         self._texts: dict[int, tuple[OpSite, str]] = {}  # by id: of the sites above
         self._prices: dict[tuple[object, ...], OpCost] = {}
         self._targets: list[object] = []  # prices are kept by their identity
@@ -59,21 +59,21 @@ class KnownProgram:
             )
         return found
 
-    def describe_site(self, node: fx.Node, backward: bool) -> OpSite:
-        """The call that a node stands for."""
-        found = self._sites.get((node, backward))
+    def describe_site(self, node: fx.Node, backward: bool, remote: frozenset[int] = frozenset()) -> OpSite:
+        """The call that a node stands for. `remote`: places of tensors beside the IPU that a loop is given."""
+        found = self._sites.get((node, backward, remote))
         if found is None:
             known = self.describe(node)
             kwargs = {key: describe_argument(argument) for key, argument in node.kwargs.items()}
             if isinstance(node.target, CollectiveCall):  # replicas exchange values: how, and between how many of them
                 kwargs |= {COLLECTIVE: node.target.kind, GROUP: node.target.group}
-            found = self._sites[node, backward] = OpSite(
+            found = self._sites[node, backward, remote] = OpSite(
                 known.op,
                 tuple(describe_argument(argument) for argument in node.args),
                 kwargs,
                 tuple(operand for _, operand in known.results),
                 backward,
-                list_bodies(node),
+                list_bodies(node, remote),
             )
             self._texts[id(found)] = (found, _write_out(found))
         return found

@@ -19,6 +19,7 @@ from openipu.graph import (
     GraphInput,
     GraphOutput,
     InputKind,
+    LoopCall,
     OutputKind,
     Phase,
     Program,
@@ -30,6 +31,7 @@ from openipu.graph import (
 from openipu.machine import System
 from openipu.ops.cost import Operand
 from openipu.plan.lowering.bring import TaskList
+from openipu.plan.lowering.entries import is_copy_of_load, is_load, is_store
 from openipu.plan.lowering.known import KnownNode, KnownProgram
 from openipu.plan.lowering.order import OVERWRITES, Outstanding, order_update
 from openipu.plan.lowering.recompute import RecomputePolicy
@@ -68,6 +70,7 @@ class _Lowering:
         self.gradients: dict[str, Value] = {}
         self.results: list[tuple[int, Value]] = []
         self.remade: set[fx.Node] = set()
+        self.buffers: set[fx.Node] = set()  # names of remote buffers
         self.parks = not options.location_of(TensorRole.ACTIVATION).on_chip
         self.gradient_nodes: dict[str, fx.Node] = {
             entry.name: node
@@ -159,6 +162,8 @@ class _Lowering:
             assert isinstance(item, int)
             self._make_available(which, source, place)
             self.values[which, node.name, 0] = self.values[which, source.name, item]
+        elif self._lower_entry(which, node, known, place):
+            pass
         elif known.is_view:
             self._lower_view(which, node, known, place)
         else:
@@ -173,15 +178,41 @@ class _Lowering:
             view = (*base.view, (*step, item)) if step else base.view
             self.values[which, node.name, item] = Value(base.storage, operand, view)
 
+    def _lower_entry(self, which: int, node: fx.Node, known: KnownNode, place: Place) -> bool:
+        """A load or a store of entries of a remote buffer, if this is one."""
+        key, first = (which, node.name, 0), known.arguments[0] if known.arguments else node
+        if is_copy_of_load(node, self.buffers):
+            self.values[key] = self._read(which, first, place)
+            return True
+        buffer = self.values.get((which, first.name, 0))
+        if buffer is None or not buffer.storage.residence.entries:
+            return False
+        self.buffers.add(first)
+        if is_load(node):
+            self.values[key] = self.list.load_entry(node.name, buffer, known.results[0][1], note_of(node), place)
+        elif is_store(node):
+            self.list.store_entry(self._read(which, known.arguments[-1], place), note_of(node), place)
+            self.values[key] = buffer
+        else:
+            return False
+        return True
+
     def _lower_call(self, which: int, node: fx.Node, known: KnownNode, place: Place) -> None:
         reads = tuple(self._read(which, argument, place) for argument in known.arguments)
-        site = self.known.describe_site(node, backward=place.phase is not Phase.FORWARD)
+        remote = {}
+        if isinstance(node.target, LoopCall):  # what it loads and stores is priced inside
+            remote = {position: value for position, value in enumerate(reads) if value.storage.residence.entries}
+            reads = tuple(value for value in reads if not value.storage.residence.entries)
+        site = self.known.describe_site(node, place.phase is not Phase.FORWARD, frozenset(remote))
         owner = self.list.find_owner(reads) if which == _UPDATE else None
         site = self.list.shard_update(site, owner)
         again = which == _MICRO and note_of(node).phase is Phase.FORWARD and place.phase is Phase.BACKWARD
         name = f"{node.name} (again)" if again else node.name
         writes = []
         for (item, operand), kept in zip(known.results, site.outputs, strict=True):
+            if item in remote:
+                self.values[which, node.name, item] = remote[item]
+                continue
             storage = self.list.new_storage(name, VariableKind.ACTIVATION, kept)
             storage.place, storage.owner = place, owner
             value = Value(storage, operand)

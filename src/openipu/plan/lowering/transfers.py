@@ -15,8 +15,6 @@ from openipu.ops.cost import CostStep, Family, OpCost, OpSite, Placement, StepKi
 from openipu.plan.collectives import count_all_reduce_cycles, count_share_cycles, find_copy_rate
 
 COPY = "openipu.copy_between_ipus"
-LOAD = "openipu.load_from_streaming_memory"
-STORE = "openipu.store_to_streaming_memory"
 GATHER = "openipu.gather_replica_shares"
 COLLECTIVE, GROUP = "collective", "group"  # keywords of a site that stands for an exchange between replicas
 
@@ -38,7 +36,12 @@ def cost_gather(moved_bytes: int, replicas: int, ipus: int, system: System) -> O
 
 def cost_off_chip(name: str, moved_bytes: int, system: System) -> OpCost:
     """One tensor between an IPU and the memory beside it."""
-    return _make_transfer(StepKind.HOST, name, moved_bytes, system.streaming_bytes_per_second, system)
+    return _make_transfer(StepKind.HOST, name, moved_bytes, find_streaming_rate(system), system)
+
+
+def find_streaming_rate(system: System) -> float:
+    """Bytes a second between an IPU and the memory beside it; a machine without any has its host's."""
+    return float(system.streaming_bytes_per_second or system.host_bytes_per_second)
 
 
 def cost_collective(site: OpSite, replicas: int, ipus: int, system: System) -> OpCost:

@@ -5,6 +5,7 @@ In: context managers of the user's. Out: the `Context` that each new op asks.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -29,27 +30,27 @@ class Context:
         self._reset()
 
     def _reset(self) -> None:
-        self._graphs: list[Graph] = []
-        self._ipu_id = 0
-        self._in_sequence: bool | None = None
-        self._name_scope: list[str] = []
-        self._io_tile_set = False
+        self._graphs: list[Graph] = []  # the innermost last
+        self._scopes: tuple[str, ...] = ()
+        self._ipu = 0
+        self._on_io_tiles = False
+        self._ordered: bool | None = None
         self._execution_context = ExecutionContext.Normal
-        self._debug_context_frame_offset = 0
-        self._hook_handle = 0
-        self._op_created_hooks: dict[int, Callable[[Op], Any]] = {}
+        self._skipped_frames = 0
+        self._watchers: dict[int, Callable[[Op], Any]] = {}
+        self._numbers = itertools.count(1)
         self._phase = Phase.FORWARD
         self._line: SourceLine | None = None
 
     @property
     def ipu_id(self) -> int:
         """The IPU of new ops."""
-        return self._ipu_id
+        return self._ipu
 
     @property
     def io_tile_set(self) -> bool:
         """Are new ops on I/O tiles?"""
-        return self._io_tile_set
+        return self._on_io_tiles
 
     @property
     def phase(self) -> Phase:
@@ -70,16 +71,10 @@ class Context:
         finally:
             self._phase, self._line = before
 
-    def push_name_scope(self, name: str) -> None:
-        self._name_scope.append(name)
-
-    def pop_name_scope(self) -> str:
-        return self._name_scope.pop()
-
     @property
     def name_scopes(self) -> list[str]:
-        """The scopes that are open."""
-        return list(self._name_scope)
+        """The scopes that are open, the outermost first."""
+        return [*self._scopes]
 
     def push_graph(self, g: Graph) -> None:
         if self._graphs and self._graphs[0].ir != g.ir:
@@ -117,49 +112,49 @@ class Context:
     @property
     def in_sequence(self) -> bool | None:
         """Do ops run in the order in which they are made? They do, whatever this says."""
-        return self._in_sequence
+        return self._ordered
 
     @in_sequence.setter
     def in_sequence(self, enabled: bool | None) -> None:
-        self._in_sequence = enabled
+        self._ordered = enabled
 
     def register_op_created_hook(self, fn: Callable[[Op], Any]) -> int:
         """Have `fn` called with each new op; the number takes it off again."""
-        self._hook_handle += 1
-        self._op_created_hooks[self._hook_handle] = fn
-        return self._hook_handle
+        number = next(self._numbers)
+        self._watchers[number] = fn
+        return number
 
     def remove_op_created_hook(self, handle: int) -> None:
-        if handle not in self._op_created_hooks:
-            raise ValueError(f"Unknown op created hook {handle}")
-        del self._op_created_hooks[handle]
+        """Call the function of this number no longer."""
+        if self._watchers.pop(handle, None) is None:
+            raise ValueError(f"No function that watches ops has the number {handle}: it was taken off, or never put on")
 
     def _op_created(self, op: Op) -> None:
-        for hook in list(self._op_created_hooks.values()):
-            hook(op)
+        for watch in tuple(self._watchers.values()):  # one may take itself off
+            watch(op)
 
 
-_CURRENT_CONTEXT = Context()
+_STATE = Context()
 
 
 def get_current_context() -> Context:
     """The one context."""
-    return _CURRENT_CONTEXT
+    return _STATE
 
 
 def get_current_graph() -> Graph:
     """The graph that new ops go to."""
-    return _CURRENT_CONTEXT.graph
+    return _STATE.graph
 
 
 def get_main_graph() -> Graph:
     """The main graph of the current program."""
-    return _CURRENT_CONTEXT.main_graph
+    return _STATE.main_graph
 
 
 def get_ir() -> Ir:
     """The current program."""
-    return _CURRENT_CONTEXT.ir
+    return _STATE.ir
 
 
 gcg = get_current_graph
@@ -169,18 +164,18 @@ gir = get_ir
 
 @contextmanager
 def _setting(name: str, value: Any) -> Iterator[Any]:
-    before = getattr(_CURRENT_CONTEXT, name)
-    setattr(_CURRENT_CONTEXT, name, value)
+    before = getattr(_STATE, name)
+    setattr(_STATE, name, value)
     try:
         yield value
     finally:
-        setattr(_CURRENT_CONTEXT, name, before)
+        setattr(_STATE, name, before)
 
 
 @contextmanager
 def ipu(ipu: int) -> Iterator[int]:
     """Ops made inside are on this IPU."""
-    with _setting("_ipu_id", ipu):
+    with _setting("_ipu", ipu):
         yield ipu
 
 
@@ -189,31 +184,28 @@ def in_sequence(mode: bool | Literal["pass"] = True) -> Iterator[bool | None]:
     """Ops made inside run in the order in which they are made. Here they always do."""
     if mode is None:
         raise TypeError('`in_sequence` takes True, False or "pass", not None.')
-    with _setting("_in_sequence", None if mode == "pass" else mode) as chosen:
+    with _setting("_ordered", None if mode == "pass" else mode) as chosen:
         yield chosen
 
 
 @contextmanager
 def io_tiles() -> Iterator[None]:
     """Ops made inside are on the tiles that are kept for I/O."""
-    with _setting("_io_tile_set", True):
+    with _setting("_on_io_tiles", True):
         yield
 
 
 @contextmanager
 def name_scope(name: str) -> Iterator[list[str]]:
     """Tensors and ops made inside have this name in front of their own."""
-    _CURRENT_CONTEXT.push_name_scope(name)
-    try:
-        yield _CURRENT_CONTEXT.name_scopes
-    finally:
-        _CURRENT_CONTEXT.pop_name_scope()
+    with _setting("_scopes", (*_STATE.name_scopes, name)):
+        yield _STATE.name_scopes
 
 
 @contextmanager
 def debug_context_frame_offset(i: int) -> Iterator[int]:
     """For wrappers around ops. Lines are found without it: the first outside of popxl is the user's."""
-    with _setting("_debug_context_frame_offset", _CURRENT_CONTEXT._debug_context_frame_offset + i + 1) as offset:
+    with _setting("_skipped_frames", _STATE._skipped_frames + i + 1) as offset:
         yield offset
 
 

@@ -161,7 +161,7 @@ class Ir:
 
     def replica_grouping(self, stride: int = 1, group_size: int | None = None) -> ReplicaGrouping:
         """Groups of replicas that are `stride` apart; all of them together if nothing is said."""
-        return ReplicaGrouping._from_params(ir=self, stride=stride, group_size=group_size)
+        return ReplicaGrouping._with_stride(self, stride, group_size)
 
     def replica_grouping_from_assignments(self, assignment: list[int]) -> ReplicaGrouping:
         """Groups of replicas by the number of each one's group."""

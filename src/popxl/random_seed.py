@@ -16,10 +16,11 @@ def create_seeds(
 
     Change `offset` from one step to the next for other seeds.
     """
-    count = batches_per_step * gradient_accumulation_factor * replicas
-    drawn = np.random.default_rng(seed + offset).integers(0, MAX_UINT64, endpoint=True, dtype="uint64", size=count)
-    pairs = np.stack([drawn >> np.uint64(32), drawn & np.uint64(0xFFFFFFFF)], axis=-1).astype(np.uint32)
-    return np.squeeze(pairs.reshape(batches_per_step, gradient_accumulation_factor, replicas, 2))
+    sizes = (batches_per_step, gradient_accumulation_factor, replicas)
+    generator = np.random.default_rng(seed + offset)
+    drawn = generator.integers(MAX_UINT64, size=sizes, dtype=np.uint64, endpoint=True)
+    halves = np.stack([drawn >> np.uint64(32), drawn & np.uint64(2**32 - 1)], axis=-1)
+    return halves.astype(np.uint32).reshape(*(size for size in sizes if size != 1), 2)
 
 
 def uint64_to_two_uint32(num: int) -> tuple[int, int]:

@@ -33,7 +33,7 @@ class ReplicaGrouping:
         return made
 
     @classmethod
-    def _from_params(cls, ir: Ir, stride: int = 1, group_size: int | None = None) -> ReplicaGrouping:
+    def _with_stride(cls, ir: Ir, stride: int = 1, group_size: int | None = None) -> ReplicaGrouping:
         replicas = ir.replication_factor
         size = replicas // stride if group_size is None else group_size
         if not 0 < stride <= replicas:

@@ -60,10 +60,10 @@ class Session:
         self, inputs: h2dStreamBufferMaps | None = None, downcast_inputs: bool = True
     ) -> dict[DeviceToHostStream, Array]:
         """Run the main graph once; an array for each stream that it stores to."""
-        self._assert_attached_before_runtime()
-        outputs = self.create_host_outputs()
-        self.run_with_outputs(inputs, outputs, downcast_inputs)
-        return outputs
+        self._check_attached()
+        results = self.create_host_outputs()
+        self.run_with_outputs(inputs, results, downcast_inputs)
+        return results
 
     def run_with_outputs(
         self,
@@ -72,7 +72,7 @@ class Session:
         downcast_inputs: bool = True,
     ) -> None:
         """Run the main graph once, into arrays that are given."""
-        self._assert_attached_before_runtime()
+        self._check_attached()
         given = {
             stream: to_numpy(value, downcast=downcast_inputs, copy=False) for stream, value in (inputs or {}).items()
         }
@@ -110,13 +110,13 @@ class Session:
                 "back from the "
                 "device. Map it with mode `r+`."
             )
-        self._assert_attached_before_runtime()
+        self._check_attached()
         self._compiled.memory.read()
         self._in_sync = True
 
     def weights_from_host(self) -> None:
         """Copy all variables from the host to the device."""
-        self._assert_attached_before_runtime()
+        self._check_attached()
         self._compiled.memory.load()
 
     def get_tensor_data(self, tensor: Variable | Constant) -> Array:
@@ -161,15 +161,16 @@ class Session:
 
     def _write(self, tensor: Variable, data: Any) -> None:
         if not isinstance(tensor, Variable):
-            raise TypeError(f"Tensor {tensor.id} is not of type Variable: only variables can be written.")
+            raise TypeError(f"Tensor {tensor.id} is not of type Variable, and nothing else can be written.")
+        form = tensor.dtype.as_numpy()
         if isinstance(data, int | float):
             if tensor.dtype in (float8_143, float8_152):
                 raise TypeError(
-                    f"Numbers of 8 bits are given as an array of {tensor.dtype.as_numpy()}, for {tensor.id} too: "
+                    f"Numbers of 8 bits are given as an array of {form}, for {tensor.id} too: "
                     "`popxl.fp8_utils.host_pow2scale_cast_to_fp8` makes one."
                 )
-            data = np.array(data).astype(tensor.dtype.as_numpy())
-        if data.dtype != tensor.dtype.as_numpy():
+            data = np.asarray(data).astype(form)
+        if data.dtype != form:
             raise TypeError(
                 f"The array for {tensor.id} holds {data.dtype}, which must match the equivalent type of {tensor.dtype}."
             )
@@ -200,7 +201,7 @@ class Session:
             self.weights_to_host()
         self._attachment.detach()
 
-    def _assert_attached_before_runtime(self) -> None:
+    def _check_attached(self) -> None:
         if not self.is_attached:
             raise ValueError("Must be attached to device first: use the session in `with session:`.")
 

@@ -13,7 +13,7 @@ from popxl.tensor import Tensor, TensorSpec
 class Stream:
     """One stream. `h2d_stream` and `d2h_stream` make them."""
 
-    _stream_tensor: Tensor
+    _carried: Tensor
 
     def __init__(self) -> None:
         raise NotImplementedError("Streams are made by `popxl.h2d_stream` and `popxl.d2h_stream`.")
@@ -21,37 +21,37 @@ class Stream:
     @classmethod
     def _make(cls, name: str, shape: Iterable[int], form: dtype) -> Any:
         made = object.__new__(cls)
-        made._stream_tensor = gmg()._add_tensor(name, shape, form)
+        made._carried = gmg()._add_tensor(name, shape, form)
         return made
 
     @property
     def dtype(self) -> dtype:
         """The format of one transfer."""
-        return self._stream_tensor.dtype
+        return self._carried.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one transfer."""
-        return self._stream_tensor.shape
+        return self._carried.shape
 
     @property
     def spec(self) -> TensorSpec:
         """Shape and format of one transfer."""
-        return self._stream_tensor.spec
+        return self._carried.spec
 
     @property
     def tensor_id(self) -> str:
         """Its name."""
-        return self._stream_tensor.id
-
-    def __hash__(self) -> int:
-        return hash(self._stream_tensor)
+        return self._carried.id
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and self._stream_tensor == other._stream_tensor
+        return self._carried is getattr(other, "_carried", None)
+
+    def __hash__(self) -> int:
+        return hash((Stream, self._carried))
 
     def __str__(self) -> str:
-        return f"{type(self).__name__} {self._stream_tensor}"
+        return f"{type(self).__name__} {self._carried}"
 
 
 class HostToDeviceStream(Stream):

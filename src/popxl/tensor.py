@@ -41,37 +41,42 @@ _FACTORIES = (
 )
 
 
+_SPEC_FIELDS = ("shape", "dtype", "meta_shape")
+
+
 class TensorSpec(Mapping[str, Any]):
     """A shape and a format: what a graph's input will be."""
 
     def __init__(self, shape: tuple[int, ...], dtype: dtypes.dtype, meta_shape: tuple[int, ...] = ()) -> None:
         self.shape, self.dtype, self.meta_shape = shape, dtype, meta_shape
 
-    def to_dict(self) -> dict[str, Any]:
-        """By name."""
-        return {"shape": self.shape, "dtype": self.dtype, "meta_shape": self.meta_shape}
+    def __getitem__(self, key: str) -> Any:
+        if key not in _SPEC_FIELDS:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_SPEC_FIELDS)
+
+    def __len__(self) -> int:
+        return len(_SPEC_FIELDS)
 
     def to_tuple(self) -> tuple[Any, ...]:
         """In order."""
-        return (self.shape, self.dtype, self.meta_shape)
+        return tuple(self.values())
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.to_dict())
-
-    def __len__(self) -> int:
-        return len(self.to_dict())
-
-    def __getitem__(self, key: str) -> Any:
-        return self.to_dict()[key]
-
-    def __hash__(self) -> int:
-        return hash(self.to_tuple())
+    def to_dict(self) -> dict[str, Any]:
+        """By name."""
+        return dict(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TensorSpec) and self.to_tuple() == other.to_tuple()
 
+    def __hash__(self) -> int:
+        return hash((TensorSpec, *self.to_tuple()))
+
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype={self.dtype}, meta_shape={self.meta_shape})"
+        return f"TensorSpec({', '.join(f'{name}={value}' for name, value in self.items())})"
 
 
 class Tensor(Operators):
@@ -131,7 +136,7 @@ class Tensor(Operators):
     @property
     def spec(self) -> TensorSpec:
         """Shape and format."""
-        return TensorSpec(self.shape, self.dtype, self.meta_shape)
+        return TensorSpec(self._shape, self._dtype, self._meta_shape)
 
     @property
     def rank(self) -> int:
@@ -225,10 +230,8 @@ class Variable(Tensor):
     _sharded: bool = False  # replicas hold shares of it
 
     def copy_to_ipu(self, dst: int, src: int) -> Tensor:  # type: ignore[override]
-        """A copy on another IPU."""
-        import popxl.ops as ops
-
-        return ops.ipu_copy(self, dst, src)
+        """A copy on another IPU; no op has made this one, so its own has to be said."""
+        return super().copy_to_ipu(dst, src)
 
     @property
     def replica_grouping(self) -> ReplicaGrouping:
@@ -258,10 +261,8 @@ class Constant(Tensor):
     _data: np.ndarray[Any, Any]
 
     def copy_to_ipu(self, dst: int, src: int) -> Tensor:  # type: ignore[override]
-        """A copy on another IPU."""
-        import popxl.ops as ops
-
-        return ops.ipu_copy(self, dst, src)
+        """As of a variable."""
+        return super().copy_to_ipu(dst, src)
 
 
 def constant(

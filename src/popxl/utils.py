@@ -15,11 +15,7 @@ from popxl.fp8_utils import host_pow2scale_cast_to_fp8
 if TYPE_CHECKING:
     from popxl.tensor import HostScalarTensor
 
-downcast_np_dtypes = {
-    np.dtype("int64"): np.dtype("int32"),
-    np.dtype("uint64"): np.dtype("uint32"),
-    np.dtype("float64"): np.dtype("float32"),
-}
+downcast_np_dtypes = {np.dtype(f"{kind}64"): np.dtype(f"{kind}32") for kind in ("int", "uint", "float")}
 
 
 def to_numpy(
@@ -55,19 +51,16 @@ def to_numpy(
 
 
 def _check_memmap(x: np.memmap[Any, Any], dtype: Dtype | None) -> None:
-    if dtype is not None and dtype.as_numpy() != x.dtype:
-        raise ValueError(
-            "When passing a memory-mapped NumPy array, the `dtype` parameter is left out, or that of the file."
-        )
-    if not (x.flags.c_contiguous and x.flags.aligned):
-        raise ValueError(
-            "When passing a memory-mapped NumPy array, it must already be in C-ordered memory, with aligned numbers."
-        )
+    """A file is used where it lies, so nothing about its numbers may have to change."""
+    passing = "When passing a memory-mapped NumPy array,"
+    if x.dtype != (x.dtype if dtype is None else dtype.as_numpy()):
+        raise ValueError(f"{passing} the `dtype` parameter is left out, or that of the file, {x.dtype}.")
+    layout = x.flags
+    if not layout.c_contiguous or not layout.aligned:
+        raise ValueError(f"{passing} it must already be in C-ordered memory, with aligned numbers.")
     if x.dtype in downcast_np_dtypes:
         raise ValueError(
-            f"When passing a memory-mapped NumPy array, the dtype {dtype} is not supported, as it requires "
-            "downcasting, "
-            "and the file would not follow."
+            f"{passing} the dtype {dtype} is not supported, as it requires downcasting, and the file would not follow."
         )
 
 

@@ -54,19 +54,17 @@ def unshard_arrays(xs: Sequence[Array], axis: int) -> Array:
 
 def unshard(x: Array, axis: int) -> Array:
     """The inverse of :func:`shard`."""
-    return unshard_arrays(np.split(x, x.shape[0], axis=0), axis)
+    return unshard_arrays([x[place : place + 1] for place in range(len(x))], axis)
 
 
 def repeat(x: Array, n: int, axis: int = 0) -> Array:
     """``x`` ``n`` times along a new axis."""
-    return np.repeat(np.expand_dims(x, axis), n, axis=axis)
+    return np.stack([x] * n, axis)
 
 
 def repeat_axis(x: Array, n: int, axis: int = 0) -> Array:
     """``x`` ``n`` times, one after the other, along an axis that it has."""
-    times = [1] * x.ndim
-    times[axis] = n
-    return np.tile(x, times)
+    return np.concatenate([x] * n, axis)
 
 
 def split2D(x: Array, n_1: int, n_2: int, axis_1: int, axis_2: int) -> list[list[Array]]:  # noqa: N802

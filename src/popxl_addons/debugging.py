@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import popxl
 from popxl import ops
@@ -12,7 +12,7 @@ __all__ = ["print_tensor", "print_text"]
 
 Level = Literal["TRACE", "DEBUG", "INFO", "WARN"]
 
-LEVELS = {"TRACE": 0, "DEBUG": 1, "INFO": 2, "WARN": 3}
+LEVELS = {name: height for height, name in enumerate(get_args(Level))}
 MODEL_LOG_LEVEL = os.environ.get("MODEL_LOG_LEVEL", "INFO")
 MODEL_LOG_LEVEL_VAL = LEVELS[MODEL_LOG_LEVEL]
 

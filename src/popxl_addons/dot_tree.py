@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Self, TypeVar
 
@@ -17,7 +16,8 @@ Key = TypeVar("Key")
 
 def sanitise(name: str) -> str:
     """A name as a Python identifier: what none may contain becomes an underscore."""
-    return re.sub(r"\W|^(?=\d)", "_", name)
+    plain = "".join(letter if letter.isalnum() else "_" for letter in name)
+    return f"_{plain}" if plain[:1].isdecimal() else plain
 
 
 def to_mapping(key: DotTree[Key], value: DotTree[Value]) -> dict[Key, Value]:

@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import popxl
 from popxl import ReplicaGrouping, dtypes
+from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache
 from popxl_addons.hand_written_gradients import Aux, CalledGradients, VarGrads, create_grad_graph, mark_by_hand
@@ -27,6 +28,8 @@ __all__ = ["Module"]
 
 Inlining = Literal["error", "warning", "none"]
 CallMode = Literal["auto", "build_grad", "autodiff", "none"]
+
+Tree = TypeVar("Tree", bound=DotTree[Any])
 
 _outlined: list[Module] = []  # modules whose graph is being built, the innermost last
 
@@ -54,6 +57,38 @@ def _within_name_scope(build: Callable[..., Any]) -> Callable[..., Any]:
     return scoped
 
 
+class _Slot(NamedTuple):
+    """A variable of a graph: what makes its values, and the input that takes one."""
+
+    factory: VariableFactory
+    tensor: popxl.Tensor
+
+
+class _Slots(DotTree[_Slot]):
+    """The variables of a module by name."""
+
+    @classmethod
+    def with_inputs(cls, factories: NamedVariableFactories) -> _Slots:
+        """The same names, with new inputs of the current graph."""
+        return _rename(factories, cls, lambda factory: _Slot(factory, factory.create_input()))
+
+    def list_factories(self) -> NamedVariableFactories:
+        """What makes their values."""
+        return _rename(self, NamedVariableFactories, lambda slot: slot.factory)
+
+    def list_tensors(self) -> NamedTensors:
+        """The inputs."""
+        return _rename(self, NamedTensors, lambda slot: slot.tensor)
+
+
+def _rename(tree: DotTree[Any], kind: type[Tree], change: Callable[[Any], Any]) -> Tree:
+    """Another kind of tree with the same branches, those without leaves included."""
+    made = kind()
+    for name, value in zip(tree.keys(), tree.values(), strict=True):
+        made.insert(name, _rename(value, kind, change) if isinstance(value, DotTree) else change(value))
+    return made
+
+
 class Module(popxl.Module):
     """A function from tensors to tensors, ``build``, with variables that come as inputs of its graph.
 
@@ -71,10 +106,9 @@ class Module(popxl.Module):
             raise ValueError(
                 "no graph caching: two gradients by `build_grad` would change one graph. Leave `cache` off."
             )
-        self._variable_factories = NamedVariableFactories()
-        self._named_inputs = NamedTensors()
-        self._graph_cache = GraphCache() if cache else None
-        self._args_cache: dict[popxl.Graph, tuple[NamedVariableFactories, NamedTensors]] = {}
+        self._slots = _Slots()  # of the graph that is being built, this module's and its parts'
+        self._shared = GraphCache() if cache else None
+        self._shared_slots: dict[popxl.Graph, _Slots] = {}
         self.aux = Aux()
         self.var_grad = VarGrads()
         self.called_graphs_grad_info = CalledGradients()
@@ -87,12 +121,14 @@ class Module(popxl.Module):
 
     def __setattr__(self, key: str, value: Any) -> None:
         if isinstance(value, Module):
-            value.set_name_scope(key)
-            # By reference: what the part adds while it is built is in this tree, too.
-            self._variable_factories.insert(key, value._variable_factories)
-            self._named_inputs.insert(key, value._named_inputs)
-            self.called_graphs_grad_info.add_submap(value.called_graphs_grad_info)
+            self._take_part(key, value)
         super().__setattr__(key, value)
+
+    def _take_part(self, name: str, part: Module) -> None:
+        """Hold a part's records by reference: what it adds to them while it is built is here, too."""
+        self._slots.insert(name, part._slots)
+        self.called_graphs_grad_info.add_submap(part.called_graphs_grad_info)
+        part.set_name_scope(name)
 
     def set_name_scope(self, name: str) -> None:
         """The name under which tensors of this module are built."""
@@ -114,36 +150,34 @@ class Module(popxl.Module):
 
     def create_graph(self, *args: Any, **kwargs: Any) -> tuple[NamedVariableFactories, GraphWithNamedArgs]:
         """The factories of the module's variables, and its graph for inputs like these."""
-        if self._graph_cache is not None:
-            graph = self._graph_cache.create_graph(self, *args, **kwargs)
-            if graph not in self._args_cache:
-                self._args_cache[graph] = self._variable_factories.copy(), self._named_inputs.copy()
-            factories, inputs = self._args_cache[graph]
-        else:
-            self.aux = Aux()
-            with _outlining(self):
-                graph = popxl.gir().create_graph(self, *args, **kwargs)
-            if self.implements_grad_graph:
-                mark_by_hand(graph)
-            factories, inputs = self._variable_factories, self._named_inputs
-        made = factories.copy()
-        named = GraphWithNamedArgs(
-            graph,
-            inputs.copy(),
-            from_module=self,
-            aux=self.aux.copy(),
-            called_graphs_grad_info=self.called_graphs_grad_info.consolidate(),  # type: ignore[arg-type]
-        )
-        self._reset()
-        return made, named
+        graph, slots = self._find_graph(args, kwargs) if self._shared is not None else self._build_graph(args, kwargs)
+        called: Any = self.called_graphs_grad_info.consolidate()
+        named = GraphWithNamedArgs(graph, slots.list_tensors(), None, self, self.aux, called)
+        factories = slots.list_factories()
+        self._forget_graph()
+        return factories, named
 
-    def _reset(self) -> None:
-        """Forget what belongs to one graph."""
-        self._variable_factories._clear()
-        self._named_inputs._clear()
-        self.called_graphs_grad_info.clear()
+    def _build_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[popxl.Graph, _Slots]:
         self.aux = Aux()
-        self.var_grad = VarGrads()
+        with _outlining(self):
+            graph = popxl.gir().create_graph(self, *args, **kwargs)
+        if self.implements_grad_graph:
+            mark_by_hand(graph)
+        return graph, self._slots
+
+    def _find_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[popxl.Graph, _Slots]:
+        """A graph that equal arguments share, and the variables that it had when it was built."""
+        assert self._shared is not None
+        graph = self._shared.create_graph(self, *args, **kwargs)
+        if graph not in self._shared_slots:
+            self._shared_slots[graph] = self._slots.copy()
+        return graph, self._shared_slots[graph]
+
+    def _forget_graph(self) -> None:
+        """A module is the same before and after a graph: all that belongs to one is with the graph."""
+        self.aux, self.var_grad = Aux(), VarGrads()
+        self.called_graphs_grad_info.clear()
+        self._slots._clear()
 
     def build_grad(self, *args: Any, **kwargs: Any) -> Any:
         """The gradient by hand: takes the gradients of the outputs, returns those of the inputs.
@@ -167,7 +201,7 @@ class Module(popxl.Module):
         if not self.implements_grad_graph:
             raise RuntimeError("this module has no `build_grad`")
         gradient = create_grad_graph(self, fwd_graph, grads_provided, grads_required)
-        self._reset()
+        self._forget_graph()
         return gradient
 
     def call_module(
@@ -228,16 +262,14 @@ class Module(popxl.Module):
         """Inputs for the factories of another graph, under a name: what a call of it in this module binds."""
         if isinstance(name, int) and name < 0:
             raise ValueError(f"a name that is a number cannot be negative: {name}")
-        tensors = NamedTensors.from_dict({n: factory.create_input() for n, factory in variable_f.to_dict().items()})
-        self._variable_factories.insert(name, variable_f.copy(), overwrite=overwrite)
-        self._named_inputs.insert(name, tensors, overwrite=overwrite)
-        return tensors
+        slots = _Slots.with_inputs(variable_f)
+        self._slots.insert(name, slots, overwrite=overwrite)
+        return slots.list_tensors()
 
     def _enter(
         self, name: str, tensor: popxl.Tensor, factory: VariableFactory, overwrite: bool = False
     ) -> popxl.Tensor:
-        self._variable_factories.insert(name, factory, overwrite=overwrite)
-        self._named_inputs.insert(name, tensor, overwrite=overwrite)
+        self._slots.insert(name, _Slot(factory, tensor), overwrite=overwrite)
         return tensor
 
     # Lists of modules

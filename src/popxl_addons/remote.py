@@ -104,13 +104,13 @@ def load_remote_graph(
 ) -> tuple[GraphWithNamedArgs, list[str]]:
     """A graph that loads one entry of each buffer, whose index is its input; and the names of its outputs."""
     graph = popxl.gcg().ir.create_empty_graph("load_remote")
-    names, by_order = buffers.unpack()
+    by_name = sorted(buffers.to_dict().items())
     with graph, popxl.transforms.merge_exchange(), popxl.in_sequence(False), _tiles(use_io_tiles):
-        index = popxl.graph_input([], popxl.int32, "load_index")
-        for name, buffer in zip(names, by_order, strict=True):
-            buffer.entries = max(buffer.entries, entries)
-            popxl.graph_output(ops.remote_load(buffer, index, name))
-    return GraphWithNamedArgs(graph), list(names)
+        place = popxl.graph_input((), popxl.int32, "load_index")
+        for name, buffer in by_name:
+            _make_room(buffer, entries)
+            popxl.graph_output(ops.remote_load(buffer, place, name))
+    return GraphWithNamedArgs(graph), [name for name, _ in by_name]
 
 
 def load_remote(buffers: NamedRemoteBuffers, entry: int | popxl.Tensor = 0, use_io_tiles: bool = False) -> NamedTensors:
@@ -125,13 +125,12 @@ def store_remote_graph(buffers: NamedRemoteBuffers, entries: int = 1, use_io_til
     graph = popxl.gcg().ir.create_empty_graph("store_remote")
     inputs = {}
     with graph, popxl.transforms.merge_exchange(), popxl.in_sequence(False), _tiles(use_io_tiles):
-        index = popxl.graph_input([], popxl.int32, "store_index")
-        for name, buffer in zip(*buffers.unpack(), strict=True):
-            buffer.entries = max(buffer.entries, entries)
-            inputs[name] = popxl.graph_input(
-                buffer.tensor_shape, buffer.tensor_dtype, name, meta_shape=buffer.meta_shape
-            )
-            ops.remote_store(buffer, index, inputs[name])
+        place = popxl.graph_input((), popxl.int32, "store_index")
+        for name, buffer in sorted(buffers.to_dict().items()):
+            _make_room(buffer, entries)
+            shape, dtype, whole = buffer.tensor_shape, buffer.tensor_dtype, buffer.meta_shape
+            inputs[name] = popxl.graph_input(shape, dtype, name, meta_shape=whole)
+            ops.remote_store(buffer, place, inputs[name])
     return GraphWithNamedArgs(graph, NamedTensors.from_dict(inputs))
 
 
@@ -144,6 +143,11 @@ def store_remote(
         for name, tensor in tensors.to_dict().items():
             if name in by_name:
                 ops.remote_store(by_name[name], entry, tensor)
+
+
+def _make_room(buffer: popxl.RemoteBuffer, entries: int) -> None:
+    if buffer.entries < entries:
+        buffer.entries = entries
 
 
 def _tiles(use_io_tiles: bool) -> AbstractContextManager[None]:

@@ -21,8 +21,8 @@ class _Streams(OrderedDict[str, Any], Generic[Stream]):
 
     def __init__(self, **streams: tuple[tuple[int, ...], popxl.dtype]) -> None:
         super().__init__()
-        for name, (shape, dtype) in streams.items():
-            self[name] = type(self).stream_init(shape=shape, dtype=dtype, name=name)
+        make = type(self).stream_init
+        self.update((name, make(*form, name)) for name, form in streams.items())
 
     @classmethod
     def from_streams(cls, streams: Iterable[Stream]) -> Self:
@@ -33,18 +33,16 @@ class _Streams(OrderedDict[str, Any], Generic[Stream]):
         return group
 
     def __getattr__(self, key: str) -> Any:
-        try:
-            return super().__getitem__(key)
-        except KeyError:
-            raise AttributeError(f"there is no stream {key!r}, but: {', '.join(self.keys())}") from None
+        if key not in self:
+            raise AttributeError(f"there is no stream {key!r}, but: {', '.join(self.keys())}")
+        return super().__getitem__(key)
 
     def __getitem__(self, key: str | int | slice) -> Any:
-        if isinstance(key, int | slice):
-            return list(self.values())[key]
-        try:
-            return super().__getitem__(key)
-        except KeyError:
-            raise KeyError(f"there is no stream {key!r}, but: {', '.join(self.keys())}") from None
+        if not isinstance(key, str):
+            return [*self.values()][key]
+        if key not in self:
+            raise KeyError(f"there is no stream {key!r}, but: {', '.join(self.keys())}")
+        return super().__getitem__(key)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.values())

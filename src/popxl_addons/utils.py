@@ -90,4 +90,5 @@ def overrides(cls: type, base_cls: type, method: str) -> bool:
 
 def duplicate_items(iterable: Iterable[Item]) -> list[Item]:
     """What occurs more than once, in the order of first occurrence."""
-    return [item for item, count in collections.Counter(iterable).items() if count > 1]
+    counts = collections.Counter(iterable)
+    return [item for item in counts if counts[item] > 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -85,7 +86,7 @@ class VariableFactory:
         self.name = name
         self.by_ref = by_ref
         self.dtype = dtype or dtypes.dtype.as_dtype(first)
-        self.replica_grouping: ReplicaGrouping = replica_grouping or popxl.gcg().ir.replica_grouping()
+        self.replica_grouping: ReplicaGrouping = _choose_grouping(replica_grouping)
         self.replica_sharded = shard_over > 1
         self.shape: tuple[int, ...] = tuple(np.shape(first))  # type: ignore[arg-type]
         self.meta_shape: tuple[int, ...] = ()
@@ -97,10 +98,8 @@ class VariableFactory:
 
     def create_input(self, prefix: str | None = None) -> popxl.Tensor:
         """An input of the current graph."""
-        name = self.name if prefix is None else f"{prefix}.{self.name}"
-        return popxl.graph_input(
-            shape=self.shape, dtype=self.dtype, name=name, by_ref=self.by_ref, meta_shape=self.meta_shape
-        )
+        called = self.name if prefix is None else _join(prefix, str(self.name))
+        return popxl.graph_input(self.shape, self.dtype, called, self.by_ref, self.meta_shape)
 
     def create_tensor(
         self,
@@ -110,9 +109,8 @@ class VariableFactory:
         read_only_if_exists: bool = False,
     ) -> popxl.Tensor:
         """A variable on chip. ``empty`` leaves its value undefined; with ``memmap_dir`` it lives in a file there."""
-        name = name or self.name
-        data = self._data(name, empty, memmap_dir, read_only_if_exists)
-        return popxl.variable(data, self.dtype, name, replica_grouping=self.replica_grouping)
+        made: popxl.Tensor = self._initialise(popxl.variable, name, empty, memmap_dir, read_only_if_exists)
+        return made
 
     def create_remote_tensor(
         self,
@@ -124,10 +122,10 @@ class VariableFactory:
         read_only_if_exists: bool = False,
     ) -> popxl.Tensor:
         """A variable in a remote buffer, sharded if the buffer is."""
-        name = name or self.name
-        data = self._data(name, empty, memmap_dir, read_only_if_exists)
-        make = popxl.remote_replica_sharded_variable if buffer.meta_shape else popxl.remote_variable
-        return make(data, buffer, entry, self.dtype, name, replica_grouping=self.replica_grouping)
+        kind = popxl.remote_replica_sharded_variable if buffer.meta_shape else popxl.remote_variable
+        put = partial(kind, remote_buffer=buffer, offset=entry)
+        made: popxl.Tensor = self._initialise(put, name, empty, memmap_dir, read_only_if_exists)
+        return made
 
     def next_data(self, empty: bool = False) -> HostTensor:
         """The value of the next variable, with one entry for each group if there are several."""
@@ -147,10 +145,16 @@ class VariableFactory:
         fill = None if empty else lambda: to_numpy(self.next_data())
         return map_variable(memmap_dir, name, shape, dtype, fill, read_only_if_exists)
 
-    def _data(self, name: str | None, empty: bool, memmap_dir: str | None, read_only_if_exists: bool) -> HostTensor:
+    def _initialise(
+        self, make: Callable[..., Any], name: str | None, empty: bool, memmap_dir: str | None, read_only: bool
+    ) -> Any:
+        """A variable that ``make`` makes of the next value, under this name or the factory's own."""
+        called = name or self.name
         if memmap_dir:
-            return self.next_memmap(memmap_dir, name or "t", empty, read_only_if_exists)
-        return self.next_data(empty)
+            value: Any = self.next_memmap(memmap_dir, called or "t", empty, read_only)
+        else:
+            value = self.next_data(empty)
+        return make(value, dtype=self.dtype, name=called, replica_grouping=self.replica_grouping)
 
     def _shape_on_host(self) -> tuple[int, ...]:
         groups = self.replica_grouping.num_groups
@@ -215,6 +219,11 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         return NamedReplicaGrouping.from_dict({name: f.replica_grouping for name, f in self.to_dict().items()})
 
 
+def _choose_grouping(given: ReplicaGrouping | None) -> ReplicaGrouping:
+    """All replicas have one value, unless told otherwise."""
+    return given if given is not None else popxl.gir().replica_grouping()
+
+
 def _join(prefix: str | None, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
@@ -240,6 +249,6 @@ def add_replica_sharded_variable_input(
     shard_over: int | None = None,
 ) -> tuple[popxl.Tensor, VariableFactory]:
     """As :func:`add_variable_input`, where the input is a shard: of all replicas of a group unless told otherwise."""
-    group = replica_grouping or popxl.gcg().ir.replica_grouping()
-    factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping, shard_over or group.group_size)
+    grouping = _choose_grouping(replica_grouping)
+    factory = VariableFactory(data_iter, dtype, name, by_ref, grouping, shard_over or grouping.group_size)
     return factory.create_input(), factory

@@ -72,9 +72,11 @@ class Operators:
 
     def diag(self) -> Tensor:
         """The diagonal of a matrix."""
-        if self.rank != 2:  # type: ignore[attr-defined]
-            raise ValueError("Diag expected a 2d tensor.")
-        return self.flatten()[:: self.shape[1] + 1]  # type: ignore[attr-defined]
+        shape: tuple[int, ...] = self.shape  # type: ignore[attr-defined]
+        if len(shape) != 2:
+            raise ValueError(f"Only a matrix has a diagonal, and this tensor is {shape}.")
+        step = shape[1] + 1  # from one element of it to the next, in memory
+        return self.flatten()[::step]
 
     def copy_to_ipu(self, destination: int, source: int | None = None) -> Tensor:
         """A copy on another IPU."""

@@ -250,7 +250,7 @@ def maximum(*ts: Tensor) -> Tensor:
         return first
 
     check_formats("Max", *ts)
-    check_tensor_ipu_and_tile_set(**{f"ts_{i}": t for i, t in enumerate(ts)})
+    check_tensor_ipu_and_tile_set(**{f"addend {place}": addend for place, addend in enumerate(ts)})
     return make_one("Max", run, ts, rule=VALUES)
 
 

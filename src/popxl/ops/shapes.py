@@ -175,7 +175,7 @@ def _join(parts: list[Tensor], axis: int) -> Tensor:
     kinds = [t.dtype for t in parts]
     if len(set(kinds)) > 1:
         raise TypeError(f"All inputs to a concat operation must have the same type: {kinds}. `ops.cast` converts them.")
-    check_tensor_ipu_and_tile_set(**{f"ts_{i}": t for i, t in enumerate(parts)})
+    check_tensor_ipu_and_tile_set(**{f"part {place}": part for place, part in enumerate(parts)})
     return make_one("Concat", lambda *values: torch.cat(values, axis), parts, rule=SHAPES)
 
 

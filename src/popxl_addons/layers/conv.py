@@ -60,16 +60,8 @@ class Conv2D(Module):
             raise ValueError(f"a convolution of images needs four dimensions, not {x.shape}")
         values = partial(truncated_normal, (self.out_channels, x.shape[1] // self.groups, self.k_h, self.k_w))
         self.weight = self.add_variable_input("weight", values, x.dtype, replica_grouping=self.replica_grouping)
-        y = ops.conv(
-            t=x,
-            weight=self.weight,
-            stride=self.strides,
-            padding=self.paddings,
-            dilation=self.dilations,
-            groups=self.groups,
-            pad_type=self.pad_type,
-            **self.options,
-        )
+        how = (self.strides, self.paddings, self.dilations, self.groups, self.pad_type)
+        y = ops.conv(x, self.weight, *how, **self.options)
         if self.has_bias:
             zeros = partial(np.zeros, (1, self.out_channels, 1, 1))
             self.bias = self.add_variable_input("bias", zeros, x.dtype, replica_grouping=self.replica_grouping)

@@ -33,10 +33,8 @@ class Embedding(Module):
         replica_grouping: ReplicaGrouping | None = None,
     ) -> None:
         super().__init__()
-        self.dtype = dtype
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.axis = axis
+        self.vocab_size, self.hidden_size = vocab_size, hidden_size
+        self.dtype, self.axis = dtype, axis
         self.replica_grouping = replica_grouping
         self.n_shards = replica_grouping.num_groups if replica_grouping is not None else 1
         self.vocab_shard_size = self.get_vocab_shard_size(vocab_size, self.n_shards)
@@ -56,4 +54,5 @@ class Embedding(Module):
         """``(…)`` to ``(…, hidden_size)``."""
         values = partial(truncated_normal, (self.vocab_shard_size, self.hidden_size))
         self.weight = self.add_variable_input("weight", values, self.dtype, replica_grouping=self.replica_grouping)
-        return ops.gather(self.weight, indices, axis=self.axis, zero_OOR=self.n_shards > 1)
+        sharded = self.n_shards > 1  # then some indices are rows of other shards
+        return ops.gather(self.weight, indices, self.axis, zero_OOR=sharded)

@@ -38,7 +38,7 @@ class GroupNorm(Module):
         group = self.replica_grouping
         self.weight = self.add_variable_input("weight", partial(np.ones, channels), x.dtype, replica_grouping=group)
         self.bias = self.add_variable_input("bias", partial(np.zeros, channels), x.dtype, replica_grouping=group)
-        return ops.group_norm(x, self.weight, self.bias, num_groups=self.num_groups, eps=self.eps)
+        return ops.group_norm(x, self.weight, self.bias, self.num_groups, self.eps)
 
     @staticmethod
     def torch_mapping(variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32) -> WeightsDict:

@@ -24,9 +24,10 @@ class LayerNorm(Module):
         """``(n, c)`` to ``(n, c)``."""
         if len(x.shape) != 2:
             raise ValueError(f"a matrix N x C is normalised over C; flatten {x.shape} to one first")
-        weight = self.add_variable_input("weight", partial(np.ones, x.shape[-1]), x.dtype)
-        bias = self.add_variable_input("bias", partial(np.zeros, x.shape[-1]), x.dtype)
-        return ops.layer_norm(x, weight, bias, eps=eps)
+        channels = x.shape[1]
+        gain = self.add_variable_input("weight", partial(np.ones, channels), x.dtype)
+        shift = self.add_variable_input("bias", partial(np.zeros, channels), x.dtype)
+        return ops.layer_norm(x, gain, shift, eps)
 
     @staticmethod
     def torch_mapping(variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32) -> WeightsDict:

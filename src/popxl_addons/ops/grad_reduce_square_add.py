@@ -12,12 +12,10 @@ __all__ = ["grad_reduce_square_add"]
 
 def grad_reduce_square_add(t: popxl.Tensor, loss_scaling: float | popxl.Tensor) -> popxl.Tensor:
     """The sum of the squares of ``t / loss_scaling``, in float32."""
-    scale = 1 / (loss_scaling * loss_scaling)
-    if not isinstance(scale, popxl.Tensor):
-        scale = popxl.constant(scale, popxl.float32)
+    scaling = loss_scaling if isinstance(loss_scaling, popxl.Tensor) else popxl.constant(loss_scaling, popxl.float32)
 
-    def reduce(t: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        return t.float().square().sum() * scale.float()
+    def reduce(t: torch.Tensor, scaling: torch.Tensor) -> torch.Tensor:
+        return t.float().square().sum() / scaling.float().square()
 
-    (reduced,) = make_op("GradReduceSquareAdd", reduce, [t, scale], name="grad_reduced")
+    (reduced,) = make_op("GradReduceSquareAdd", reduce, [t, scaling], name="grad_reduced")
     return reduced

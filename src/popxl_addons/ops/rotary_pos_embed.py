@@ -17,8 +17,9 @@ def trig_tables(
     seq_len: int, rotary_dim: int, base: int = 10000, np_dtype: Any = "float32"
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Sines and cosines, ``(seq_len, rotary_dim / 2)``, of ``position * base ** (-2 i / rotary_dim)``."""
-    speeds = base ** (-np.arange(0, rotary_dim, 2).astype(np_dtype) / rotary_dim)
-    angles = np.outer(np.arange(seq_len).astype(np_dtype), speeds)
+    exponents = np.arange(0, rotary_dim, 2, dtype=np_dtype) / rotary_dim
+    positions = np.arange(seq_len, dtype=np_dtype)
+    angles = positions[:, None] * base**-exponents
     return np.sin(angles), np.cos(angles)
 
 
@@ -26,8 +27,9 @@ def trig_table_constants(
     seq_len: int, rotary_dim: int, base: int = 10000, dtype: popxl.dtype = popxl.float32
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
     """The tables as constants of the current graph."""
-    sin, cos = trig_tables(seq_len, rotary_dim, base, dtype.as_numpy())
-    return popxl.constant(sin, dtype), popxl.constant(cos, dtype)
+    tables = trig_tables(seq_len, rotary_dim, base, dtype.as_numpy())
+    sines, cosines = (popxl.constant(table, dtype) for table in tables)
+    return sines, cosines
 
 
 def rotary_pos_embed(

@@ -46,20 +46,13 @@ class AdamOptimizerStep(Module):
         second = self._add_moment("second_order", var, popxl.float32, replica_grouping)
         ops.var_updates.accumulate_moving_average_(first, grad, f=beta1)
         ops.var_updates.accumulate_moving_average_square_(second, grad, f=beta2)
-        step = None
-        if bias_correction:
-            step = self.add_variable_input("step", partial(np.zeros, ()), popxl.float32, by_ref=True)
-        updater = ops.var_updates.adam_updater(
-            first,
-            second,
-            weight=var,
-            weight_decay=weight_decay,
-            time_step=step,
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=eps,
-        )
-        ops.scaled_add_(var, updater, b=-lr)
+        count = self._add_count() if bias_correction else None
+        change = ops.var_updates.adam_updater(first, second, var, count, weight_decay, beta1, beta2, eps)
+        ops.scaled_add_(var, change, b=-lr)
+
+    def _add_count(self) -> popxl.Tensor:
+        """How many updates there were, which bias correction raises and reads."""
+        return self.add_variable_input("step", partial(np.zeros, ()), popxl.float32, by_ref=True)
 
     def _add_moment(
         self, name: str, var: popxl.Tensor, dtype: popxl.dtype, replica_grouping: ReplicaGrouping | None

@@ -123,17 +123,22 @@ class _Stash(Module):
                 f"a stash of {t} with {stash_size} entries: the stage that restores is not behind the one that stashes"
             )
         shape = tuple(t.shape) or (1,)
-        counter = self.add_variable_input("counter", partial(np.zeros, (1,)), popxl.uint32, by_ref=True)
-        stash = self.add_variable_input("stash", partial(np.zeros, (stash_size, *shape)), t.dtype, by_ref=True)
-        ops.dynamic_update_(stash, counter, t.reshape((1, *shape)), axes=[0], sizes=[1], no_overlap=True)
-        ops.increment_mod_(counter, 1, stash_size)
+        place = _add_place(self)
+        ring = self.add_variable_input("stash", partial(np.zeros, (stash_size, *shape)), t.dtype, by_ref=True)
+        ops.dynamic_update_(ring, place, t.reshape((1, *shape)), [0], [1], True)
+        ops.increment_mod_(place, 1, stash_size)
 
 
 class _Restore(Module):
     """Reads them in the same order."""
 
     def build(self, stash: popxl.Tensor, shape: tuple[int, ...]) -> popxl.Tensor:
-        counter = self.add_variable_input("counter", partial(np.zeros, (1,)), popxl.uint32, by_ref=True)
-        t = ops.dynamic_slice(stash, counter, axes=[0], sizes=[1], no_overlap=True)
-        ops.increment_mod_(counter, 1, stash.shape[0])
-        return t.reshape(shape)
+        place = _add_place(self)
+        entry = ops.dynamic_slice(stash, place, [0], [1], True)
+        ops.increment_mod_(place, 1, stash.shape[0])
+        return entry.reshape(shape)
+
+
+def _add_place(module: Module) -> popxl.Tensor:
+    """Which entry of a ring is next: each side has its own."""
+    return module.add_variable_input("counter", partial(np.zeros, 1), popxl.uint32, by_ref=True)

@@ -186,6 +186,41 @@ def test_a_gradient_graph_says_what_it_stands_for() -> None:
             transforms.autodiff(again)
 
 
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_branch_cannot_store(remote: bool) -> None:
+    ir = popxl.Ir()
+    with ir.main_graph:
+        flag, x = popxl.constant(True), popxl.variable(ONES)
+        stream, buffer = popxl.d2h_stream((2, 2), popxl.float32), popxl.remote_buffer((2, 2), popxl.float32)
+
+        def store(x: popxl.Tensor) -> popxl.Tensor:
+            if remote:
+                ops.remote_store(buffer, 0, x)
+            else:
+                ops.host_store(stream, x)
+            return x * 2
+
+        (found,) = ops.conditional(flag, ir.create_graph(store, x), ir.create_graph(lambda x: x * 3, x), [x], [x])
+        ops.host_store(popxl.d2h_stream(found.shape, found.dtype), found)
+    with pytest.raises(NotImplementedError, match="is a branch, and moves data"):
+        popxl.Session(ir, "ipu_model")
+
+
+def test_each_call_of_a_graph_takes_back_the_results_that_are_read_of_it(differentiate: Any) -> None:
+    def build(x: Any, y: Any) -> Any:
+        powers = popxl.gcg().ir.create_graph(lambda t: (t * t, t * t * t), x)
+        square, _ = ops.call(powers, x)
+        _, cube = ops.call(powers, y)
+        return square + cube
+
+    x, y = np.array([1, 2, 3], np.float32), np.array([4, 5, 6], np.float32)
+    found, gradients = differentiate(build, x, y)
+    seed = np.arange(1, 4)
+    np.testing.assert_allclose(found, x**2 + y**3, rtol=1e-6)
+    for gradient, expected in zip(gradients, (seed * 2 * x, seed * 3 * y**2), strict=True):
+        np.testing.assert_allclose(gradient, expected, rtol=1e-6)
+
+
 def test_gradients_of_calls_inside_of_graphs_are_autograds(differentiate: Any) -> None:
     def build(x: Any, w: Any) -> Any:
         ir = popxl.gcg().ir

@@ -204,7 +204,18 @@ class Runner:
             self.buffers[number].copy_(next(found))
         self.streams.pass_by(traffic, op.count)
 
+    def _refuse_transfers(self, op: ConditionalOp) -> None:
+        """Which transfer is the next one, and what is stored, would depend on the condition."""
+        for graph in op.called:
+            traffic = count_traffic(graph)
+            if traffic.stores or traffic.stored or (traffic.loads and self.streams.transfers > 1):
+                raise NotImplementedError(
+                    f"{graph} is a branch, and moves data: a branch can load what is the same in every run, and no "
+                    "more. Return the results of both branches, and load and store outside of it."
+                )
+
     def _branch(self, op: ConditionalOp, values: Values) -> None:
+        self._refuse_transfers(op)
         given = [self.read(tensor, values) for tensor in op.inputs]
         first = len(op.chosen._inputs)
 

@@ -129,6 +129,15 @@ def conv_transpose_pow2scaled(
     """As `conv_transpose`, of numbers of 8 bits, times 2 to the power of `log2_scale`, in float16."""
     _check_convolution(t, weight, log2_scale)
     made = conv_transpose(
-        _widen(t), _widen(weight), stride, padding, dilation, groups, pad_type, output_padding, output_shape
+        _widen(t),
+        _widen(weight),
+        stride,
+        padding,
+        dilation,
+        groups,
+        pad_type,
+        output_padding,
+        output_shape,
+        available_memory_proportions,
     )
     return _scale_result(made, log2_scale)

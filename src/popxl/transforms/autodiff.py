@@ -149,6 +149,11 @@ def autodiff(
 
     made: dict[Graph, GradGraphInfo] = dict(called_graphs_grad_info or {})
     given = list(graph.outputs if grads_provided is None else grads_provided)
-    info = Differentiation(graph, given, None if grads_required is None else list(grads_required), made).run()
-    made[graph] = info
-    return made if return_all_grad_graphs else info
+    required = None if grads_required is None else list(grads_required)
+    own: dict[tuple[Graph, frozenset[Tensor]], GradGraphInfo] = {}
+    info = Differentiation(graph, given, required, made, own).run()
+    if not return_all_grad_graphs:
+        return info
+    for (called, _), found in own.items():
+        made.setdefault(called, found)
+    return {**made, graph: info}

@@ -6,7 +6,7 @@ are inputs of the gradient graph if calls can deliver them; else they are comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -34,9 +34,11 @@ class Differentiation:
         graph: Graph,
         provided: Sequence[Tensor],
         required: Sequence[Tensor] | None,
-        known: dict[Graph, GradGraphInfo],
+        known: Mapping[Graph, GradGraphInfo],
+        own: dict[tuple[Graph, frozenset[Tensor]], GradGraphInfo],
     ) -> None:
         self.graph, self.provided, self.required, self.known = graph, provided, required, known
+        self.own = own  # of graphs that are called, by the outputs whose gradients they take
         self.made = graph.ir.create_empty_graph(f"{graph.name}_grad")
         self.gradients: dict[Tensor, Tensor] = {}  # by tensor of the graph
         self.values: dict[Tensor, Tensor] = {}  # tensors of the graph -> of the gradient graph
@@ -161,11 +163,17 @@ class Differentiation:
                 self.add_gradient(op.inputs[place], gradient)
 
     def find_info(self, graph: Graph, provided: Sequence[Tensor]) -> GradGraphInfo:
-        """The gradient graph of a graph that is called: the one that was given, or a new one."""
-        known = self.known.get(graph)
-        if known is None:
-            known = self.known[graph] = Differentiation(graph, provided, None, self.known).run()
-        return known
+        """The gradient graph of a graph that is called: the one that the user gave, or one for these outputs.
+
+        Calls of one graph may be read differently: what takes the gradients of some outputs would lose the others.
+        """
+        given = self.known.get(graph)
+        if given is not None:
+            return given
+        key = graph, frozenset(provided)
+        if key not in self.own:
+            self.own[key] = Differentiation(graph, provided, None, self.known, self.own).run()
+        return self.own[key]
 
     def make_zeros(self, like: Tensor) -> Tensor:
         """A gradient of zeros, for a tensor that nothing depends on."""

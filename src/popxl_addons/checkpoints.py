@@ -41,8 +41,15 @@ def report_missing(found: Iterable[str], wanted: Iterable[str], method: ReportMi
     logging.warning("\n".join(lines))
 
 
+def _find_file(value: Array) -> Path | None:
+    """The file that an array is mapped from, itself or through a view."""
+    mapped = value if isinstance(value, np.memmap) else value.base
+    file = mapped.filename if isinstance(mapped, np.memmap) else None
+    return None if file is None else Path(file)
+
+
 class Checkpoint:
-    """One folder: ``model/<variable>.npz``, ``dataloader.bin``, ``session_info.json``."""
+    """One folder: ``model/<variable>.npz`` or copies of mapped files, ``dataloader.bin``, ``session_info.json``."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser()
@@ -54,8 +61,7 @@ class Checkpoint:
         """Write everything. A variable that lives in a mapped file is copied as that file."""
         self.model.mkdir(parents=True, exist_ok=True)
         for name, value in state.items():
-            if isinstance(value.base, np.memmap) and value.base.filename is not None:
-                file = Path(value.base.filename)
+            if (file := _find_file(value)) is not None:
                 shutil.copyfile(file, self.model / file.name)
             else:
                 np.savez(self.model / f"{name}.npz", **{name: value})  # type: ignore[arg-type]
@@ -63,14 +69,18 @@ class Checkpoint:
             dataloader.save(str(self.dataloader))
         self.session.write_text(json.dumps(session_state))
 
-    def load_model(self, wanted: Iterable[str], method: ReportMissing) -> dict[str, Array]:
-        """The values of the variables that are wanted and there."""
+    def load_model(self, wanted: Iterable[str], mapped: Mapping[str, Array], method: ReportMissing) -> dict[str, Array]:
+        """The values of the variables that are wanted and there; `mapped`: those of them that live in mapped files."""
         names = list(wanted)
-        report_missing((file.stem for file in self.model.glob("*.npz")), names, method)
+        copies = {name: self.model / file.name for name, value in mapped.items() if (file := _find_file(value))}
+        copies = {name: copy for name, copy in copies.items() if copy.exists()}
+        report_missing({*copies, *(file.stem for file in self.model.glob("*.npz"))}, names, method)
         values = {}
         for name in names:
             file = self.model / f"{name}.npz"
-            if file.exists():
+            if name in copies:
+                values[name] = np.fromfile(copies[name], mapped[name].dtype).reshape(mapped[name].shape)
+            elif file.exists():
                 with np.load(file, allow_pickle=False) as arrays:
                     values[name] = arrays[name]
         return values

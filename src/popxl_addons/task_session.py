@@ -45,7 +45,7 @@ class TaskSession(popxl.Session):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        with timer("PopXL compilation"):
+        with timer("compilation"):
             super().__init__(*args, **kwargs)
         self.inputs = inputs if isinstance(inputs, InputStreams) else InputStreams.from_streams(inputs)
         self.outputs = outputs if isinstance(outputs, OutputStreams) else OutputStreams.from_streams(outputs)
@@ -98,11 +98,11 @@ class TaskSession(popxl.Session):
 
         All instances of a job take part, and the first one writes.
         """
-        with timer("Get tensor data from IPU ... "):
+        with timer("reading the state"):
             state = self.get_named_tensors_data().to_dict()
         if popdist.getInstanceIndex() != 0:
             return
-        with timer(f"Saving checkpoint {checkpoint_dir} ... "):
+        with timer(f"saving {checkpoint_dir}"):
             if checkpoint_dir.startswith(ONLINE):
                 import wandb
 
@@ -120,8 +120,11 @@ class TaskSession(popxl.Session):
     def load_checkpoint(
         self, checkpoint_dir: str, report_missing: ReportMissing = "warn", skip_memmap: bool = False
     ) -> None:
-        """Write a checkpoint's values to the variables of the same names, and resume data loader and counts."""
-        with timer(f"Loading checkpoint {checkpoint_dir} ... "):
+        """Write a checkpoint's values to the variables of the same names, and resume data loader and counts.
+
+        ``skip_memmap``: variables that live in mapped files stay as those are.
+        """
+        with timer(f"loading {checkpoint_dir}"):
             if checkpoint_dir.startswith(ONLINE):
                 import wandb
 
@@ -129,7 +132,11 @@ class TaskSession(popxl.Session):
                 checkpoint_dir = wandb.use_artifact(name, type="checkpoints").download()
             checkpoint = Checkpoint(checkpoint_dir)
             variables = self._variables()
-            values = checkpoint.load_model(variables, report_missing)
+            mapped = {name: t._memmap_arr for name, t in variables.items() if t._memmap_arr is not None}
+            if skip_memmap:
+                variables = {name: t for name, t in variables.items() if name not in mapped}
+                mapped = {}
+            values = checkpoint.load_model(variables, mapped, report_missing)
             self.write_variables_data({variables[name]: value for name, value in values.items()})
             if (dataloader := self.dataloader) is not None:
                 dataloader.resume(filename=str(checkpoint.dataloader))

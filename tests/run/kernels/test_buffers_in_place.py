@@ -48,6 +48,18 @@ class ReturnsNew(Cache):
         return self.kept
 
 
+class ReturnsPart(Cache):
+    def forward(self, place: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        self.kept.index_copy_(0, place, row)
+        return self.kept[:2]
+
+
+class ReturnsFlat(Cache):
+    def forward(self, place: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        self.kept.index_copy_(0, place, row)
+        return self.kept.flatten()
+
+
 def make_inputs(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor([step]), torch.randn(1, COLUMNS, generator=torch.Generator().manual_seed(step))
 
@@ -71,7 +83,7 @@ def test_only_a_buffer_that_nobody_else_reads_is_written_in_place(kind: type[Cac
     assert draft.graph.find_nodes(op="call_function", target=target)
 
 
-@pytest.mark.parametrize("kind", [Cache, Puts, ReadsOld, ReturnsNew])
+@pytest.mark.parametrize("kind", [Cache, Puts, ReadsOld, ReturnsNew, ReturnsPart, ReturnsFlat])
 def test_results_and_buffers_are_those_of_eager_pytorch_and_stay_so(kind: type[Cache]) -> None:
     model, eager = kind().eval(), kind().eval()
     executable = Executable(capture(model), RunOptions(tier=Tier.INSTANT))

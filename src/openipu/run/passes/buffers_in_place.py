@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from openipu.graph import InputKind, OutputKind
+from openipu.run.drafts.aliasing import find_owner
 from openipu.run.drafts.draft import Draft
 
 WRITERS: dict[Any, Callable[..., Any]] = {
@@ -30,6 +31,6 @@ def write_in_place(draft: Draft) -> None:
         old = result.args[0]
         if not isinstance(old, fx.Node) or old.name != buffers.get(entry.name) or len(old.users) > 1:
             continue
-        # Whoever gets it from elsewhere must not see it change in the next run.
-        if draft.results.count(result) == 1:
+        # Whoever gets it, or a part of it, must not see it change in the next run.
+        if sum(find_owner(other) is result for other in draft.results) == 1:
             result.target = WRITERS[result.target]

@@ -112,6 +112,15 @@ def test_masks_of_every_shape_are_added_in_the_call(shape):
     assert compare(Attention(), QUERY, KEY, VALUE, make_mask(*shape)) == 1
 
 
+def test_one_number_for_all_scores_is_no_mask():
+    program = capture(Attention(), QUERY, KEY, VALUE, torch.tensor(0.5))  # eager PyTorch has no kernel for it
+    assert count_fused(program) == 0
+    executable = Executable(program, RunOptions(tier=Tier.INSTANT))
+    executable.load_weights({}, {})
+    found = executable.run([QUERY, KEY, VALUE, torch.tensor(0.5)]).outputs[0]
+    torch.testing.assert_close(found, Attention()(QUERY, KEY, VALUE), rtol=1e-5, atol=1e-6)
+
+
 def test_a_place_that_may_look_at_nothing_gets_zeros():
     mask = torch.zeros(PLACES, PLACES)
     mask[3] = NEGATIVE

@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from openipu.run.passes.quick_kernels import batch_norm, batch_norm_with_statistics, max_pool_2d, safe_softmax
+from openipu.run.passes.quick_kernels import (
+    batch_norm,
+    batch_norm_with_statistics,
+    max_pool_2d,
+    pool_values,
+    safe_softmax,
+)
 
 aten = torch.ops.aten
 
@@ -29,6 +35,15 @@ def test_max_pooling_takes_the_same_values_from_the_same_places(channels, argume
     torch.testing.assert_close(own_values, values, rtol=0, atol=0, equal_nan=True)
     assert torch.equal(own_indices, indices)
     assert own_values.stride() == values.stride()
+
+
+@pytest.mark.parametrize("channels", [3, 20])
+@pytest.mark.parametrize("rest", [([2, 2],), ([2, 2], [0, 0], [2, 2]), ([2, 2], [0], [1], True)], ids=str)
+def test_values_alone_are_those_of_the_operator(channels, rest):
+    images = make_images(channels)
+    (values,) = pool_values(images, [2, 2], *rest)
+    expected, _ = aten.max_pool2d_with_indices(images, [2, 2], *rest)
+    torch.testing.assert_close(values, expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("channels", [7, 16])

@@ -164,8 +164,9 @@ def _is_mask(node: Any, softmax: fx.Node) -> bool:
     if not isinstance(node, fx.Node) or not _is_float(node) or _leads_to_product(node):
         return False
     whole, size = _shape_of(softmax), _shape_of(node)
-    fits = all(count in (1, most) for count, most in zip(size, whole[-len(size) :], strict=True))
-    return len(size) in (2, _HEADS) and fits
+    if len(size) not in (2, _HEADS):
+        return False
+    return all(count in (1, most) for count, most in zip(size, whole[-len(size) :], strict=True))
 
 
 def _leads_to_product(node: fx.Node) -> bool:

@@ -51,7 +51,7 @@ def pool_values(
 
     Pairs of pixels that do not overlap are four slices, of which each is compared at the speed of memory.
     """
-    halves = tuple(kernel) in ((2,), (2, 2)) and tuple(stride) in ((), (2,), (2, 2))
+    halves = tuple(kernel) in ((2,), (2, 2)) and tuple(stride) in ((), (2,), (2, 2)) and set(dilation) <= {1}
     if not halves or any(padding) or ceil_mode or tensor.shape[1] >= _MANY_CHANNELS:
         return (torch.max_pool2d(tensor, kernel, stride or kernel, padding, dilation, ceil_mode),)  # type: ignore[arg-type]
     rows, columns = tensor.shape[2] // 2 * 2, tensor.shape[3] // 2 * 2
@@ -138,7 +138,7 @@ def _normalise(
     normal, means, scales = torch.native_group_norm(images, None, None, count, channels, height * width, channels, 0.0)
     mean = means.mean(0)
     variance = scales.reciprocal_().square_().mean(0).add_(means.var(0, correction=0))
-    unused = (torch.empty(0), torch.empty(0))
+    unused = (torch.empty(0, dtype=torch.float32), torch.empty(0, dtype=torch.float32))
     _normalise_into(
         images,
         weight,

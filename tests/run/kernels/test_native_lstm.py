@@ -96,6 +96,20 @@ def test_any_number_of_steps_samples_and_units(steps: int, batch: int, hidden: i
     check(start(model, inputs), model, inputs)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_the_default_format_of_a_program_changes_nothing(dtype: torch.dtype) -> None:
+    model, inputs = Model().eval(), make_inputs()
+    executable = start(model, inputs)
+    with torch.no_grad():
+        expected = model(*inputs)
+    torch.set_default_dtype(dtype)
+    try:
+        found = executable.run(list(inputs)).outputs
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_the_number_of_threads_does_not_change_a_bit() -> None:
     model, inputs = Model(64).eval(), make_inputs(hidden=64)
     executable, found = start(model, inputs), []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +14,10 @@ from openipu.graph import RunOptions, Tier
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines import pass_list, tiers
+from openipu.run.native import products_source
+from openipu.run.native.draws_source import PRELUDE
 from openipu.run.native.shared_kernels import load_products
+from openipu.run.native.source_files import compile_source
 from openipu.run.passes import native_products
 from openipu.run.passes.native_products import (
     add_columns,
@@ -92,6 +98,32 @@ def test_rows_may_be_apart_and_other_layouts_are_left_to_pytorch(kernel):
     compare(multiply_columns(turned, right), left, right)
     total = torch.zeros(110, 90).t()
     compare(add_columns(total, turned, right, 1.0), left, right)
+
+
+@pytest.mark.slow
+def test_without_memory_for_blocks_products_are_computed_all_the_same(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("needs a C++ compiler")
+    refuse = "static void* refuse(size_t, size_t) { return nullptr; }\n"
+    source = products_source.SOURCE.replace("std::aligned_alloc(64", "refuse(64")
+    assert source != products_source.SOURCE
+    library = compile_source(PRELUDE + refuse + source, tmp_path)
+    install_products(load_products(SimpleNamespace(library=library)))
+    try:
+        left, right = make_matrices(33, 100, 20)
+        compare(multiply_columns(left, right), left, right)
+        total = torch.full((100, 20), 3.0)
+        compare(add_columns(total, left, right, 0.25), left, right, 0.25, 3.0)
+    finally:
+        install_products(None)
+
+
+@pytest.mark.slow
+def test_without_rows_a_product_is_zero_and_adds_nothing(kernel):
+    left, right = torch.randn(0, 7), torch.randn(0, 9)
+    assert torch.equal(multiply_columns(left, right), torch.zeros(7, 9))
+    total = torch.full((7, 9), 3.0)
+    assert torch.equal(add_columns(total, left, right, 0.25), torch.full((7, 9), 3.0))
 
 
 @pytest.mark.slow

@@ -93,6 +93,20 @@ def test_native_products_give_what_eager_pytorch_gives() -> None:
     assert executable.tier is Tier.COMPILED
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_the_default_format_of_a_program_changes_nothing(dtype: torch.dtype) -> None:
+    model, x = Model().eval(), torch.randn(1, 150)
+    executable = start(model, x)
+    with torch.no_grad():
+        expected = model(x)
+    torch.set_default_dtype(dtype)
+    try:
+        found = executable.run([x]).outputs
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(found, (expected,), rtol=1e-5, atol=1e-5)
+
+
 def test_the_number_of_threads_does_not_change_a_bit() -> None:
     model, x = Model().eval(), torch.randn(1, 150)
     executable, found = start(model, x), []

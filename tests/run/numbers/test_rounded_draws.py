@@ -28,6 +28,7 @@ from openipu.run.half.rounding import round_half
 from openipu.run.native import NativeBuild, NotCompiledError, prepare_kernels, shared_kernels, take_over_kernels
 from openipu.run.native.shared_kernels import load_rounding, write_job
 from openipu.run.passes.native_dropout import has_dropout, install_dropout
+from openipu.run.passes.native_products import install_products
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
@@ -50,6 +51,7 @@ def kernel(tmp_path_factory):
         assert has_kernel()
         install_kernel(None)
         install_dropout(None)
+        install_products(None)
         yield load_rounding(program)
 
 

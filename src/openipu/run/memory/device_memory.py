@@ -41,7 +41,7 @@ class DeviceMemory:
         self.state = {slot.key: _allocate_state(slot) for slot in program.state_slots}
         self.hyper = {name: _allocate(entry) for name, entry in entries[InputKind.HYPER].items()}
         for hyper in program.hyper_parameters:
-            self.hyper.setdefault(hyper.key, torch.zeros(()))
+            self.hyper.setdefault(hyper.key, torch.zeros((), dtype=torch.float32))
         self.update_seed = torch.zeros((), dtype=torch.int32)  # of stochastic rounding in the next update
         self._copies: dict[tuple[str, torch.dtype], torch.Tensor] = {}  # parameters in another number format
         self._followers: weakref.WeakKeyDictionary[Follower, frozenset[str]] = weakref.WeakKeyDictionary()

@@ -94,10 +94,33 @@ static void multiply_block(const float* strips, const float* blocks, int64_t dep
     }}
   }}
 }}
+// Kept by each thread for as long as it lives; pages appear as far as they are used.
+struct Scratch {{
+  float* memory = nullptr;
+  float* find() {{
+    if (!memory) memory = (float*)std::aligned_alloc(64, sizeof(float) * DEEP * (TALL + BROAD));
+    return memory;
+  }}
+  ~Scratch() {{ std::free(memory); }}
+}};
+// The same where there is no memory for blocks, number by number.
+static void multiply_plainly(Columns left, Columns right, int64_t depth, int64_t height, int64_t width, float* result,
+                             int64_t stride, float factor, bool adds) {{
+  for (int64_t row = 0; row < height; row++) {{
+    float* to = result + row * stride;
+    if (!adds) std::memset(to, 0, sizeof(float) * width);
+    for (int64_t place = 0; place < depth; place++) {{
+      const float number = left.data[place * left.stride + row] * factor;
+      const float* from = right.data + place * right.stride;
+      for (int64_t column = 0; column < width; column++) to[column] += number * from[column];
+    }}
+  }}
+}}
 static void multiply_part(Columns left, Columns right, int64_t depth, int64_t height, int64_t width, float* result,
                           int64_t stride, float factor, bool adds) {{
-  // Kept by each thread; its pages appear as far as they are used.
-  static thread_local float* held = (float*)std::aligned_alloc(64, sizeof(float) * DEEP * (TALL + BROAD));
+  static thread_local Scratch scratch;
+  float* held = depth ? scratch.find() : nullptr;
+  if (!held) return multiply_plainly(left, right, depth, height, width, result, stride, factor, adds);
   float *strips = held, *blocks = held + DEEP * TALL;
   const int64_t pieces = (depth + DEEP - 1) / DEEP, deep = (depth + pieces - 1) / pieces;
   for (int64_t place = 0; place < depth; place += deep) {{

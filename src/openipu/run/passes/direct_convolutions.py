@@ -109,7 +109,7 @@ class DirectConvolution:
         if self._packed is None:
             self._packed = self._pack()
         weight, bias = self._packed
-        source, found = x.contiguous(), torch.empty(self._shape)
+        source, found = x.contiguous(), torch.empty(self._shape, dtype=torch.float32)
         pointers = source.data_ptr(), weight.data_ptr(), bias.data_ptr(), found.data_ptr()
         self._kernel(*pointers, self._shape[0], torch.get_num_threads())
         return found
@@ -119,9 +119,9 @@ class DirectConvolution:
         weight, bias = read_weights(self._memory, self._plan)
         block = self._geometry.blocks[0]
         results = _round_up(len(weight), block)
-        filled = torch.zeros(results, weight[0].numel())
+        filled = torch.zeros(results, weight[0].numel(), dtype=torch.float32)
         filled[: len(weight)] = weight.flatten(1)
-        offsets = torch.zeros(results)
+        offsets = torch.zeros(results, dtype=torch.float32)
         if bias is not None:
             offsets[: len(weight)] = bias
         return filled.view(-1, block, filled.shape[1]).transpose(1, 2).contiguous(), offsets

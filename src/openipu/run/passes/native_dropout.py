@@ -155,7 +155,7 @@ def _read_mask(node: Any) -> tuple[Any, ...] | None:
     factor, chosen = 1.0, node
     if node.target is aten.div.Scalar and isinstance(node.args[0], fx.Node) and isinstance(node.args[1], int | float):
         # Divided as the operator does it, in float32.
-        factor, chosen = (torch.ones(()) / node.args[1]).item(), node.args[0]
+        factor, chosen = (torch.ones((), dtype=torch.float32) / node.args[1]).item(), node.args[0]
     if not _is_converted(chosen):
         return None
     compared = chosen.args[0]

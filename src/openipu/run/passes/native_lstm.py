@@ -63,7 +63,7 @@ class NativeLayer:
         offsets = None if bias is None else bias.float().contiguous()
         first = hidden.float().contiguous()
         cells = cell.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-        states = torch.empty(steps, samples, width)
+        states = torch.empty(steps, samples, width, dtype=torch.float32)
         self._code.run(
             given.data_ptr(),
             packed.data_ptr(),
@@ -85,7 +85,7 @@ class NativeLayer:
             rows = self._layer.shape[0] * self._layer.shape[1]
             weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
         width, lanes = state.shape[1], self._code.lanes
-        filled = torch.nn.functional.pad(state.view(4, width, width), (0, 0, 0, -width % lanes))
+        filled = torch.nn.functional.pad(state.reshape(4, width, width), (0, 0, 0, -width % lanes))
         return weight, filled.view(4, -1, lanes, width).permute(1, 3, 0, 2).contiguous()
 
 

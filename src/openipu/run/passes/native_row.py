@@ -51,7 +51,7 @@ class NativeProduct:
             weight = self._memory.parameters[self._name].float()
             self._plain = (weight.t() if self._transposed else weight).contiguous()
         given, (count, width) = row.contiguous(), self._plain.shape
-        found = torch.empty(1, count)
+        found = torch.empty(1, count, dtype=torch.float32)
         self._run(
             given.data_ptr(),
             self._plain.data_ptr(),

@@ -124,7 +124,7 @@ def _round(results: Sequence[torch.Tensor], dtype: torch.dtype) -> Tensors:
 @lru_cache(maxsize=64)
 def _make_zeros(count: int) -> torch.Tensor:
     """Zeros that nobody writes to."""
-    return torch.zeros(count)
+    return torch.zeros(count, dtype=torch.float32)
 
 
 def _shape(

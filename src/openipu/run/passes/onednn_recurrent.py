@@ -82,10 +82,10 @@ def _replace(
 @lru_cache(maxsize=256)
 def measure_workspace(time: int, batch: int, features: int, width: int) -> int | None:
     """Bytes that oneDNN keeps for backward on this machine, found by running the layer; None where it cannot."""
-    state = torch.zeros(batch, width)
-    weights = torch.zeros(4 * width, features), torch.zeros(4 * width, width)
+    state = torch.zeros(batch, width, dtype=torch.float32)
+    weights = state.new_zeros(4 * width, features), state.new_zeros(4 * width, width)
     try:
-        *_, workspace = run_layer(torch.zeros(time, batch, features), state, state, *weights, None, False, 1)
+        *_, workspace = run_layer(state.new_zeros(time, batch, features), state, state, *weights, None, False, 1)
     except RuntimeError:
         return None
     return workspace.numel() if isinstance(workspace, torch.Tensor) else None

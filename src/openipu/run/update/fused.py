@@ -251,7 +251,7 @@ def _make_adam(rule: _Adam, places: Mapping[fx.Node, int], plain: Update) -> Upd
         if found is None or (decoupled and penalty) or (found.learning_rate == 0 and kept != 1):
             return None
         return read_factor(values), {
-            "state_steps": [torch.tensor(found.step)],
+            "state_steps": [torch.tensor(found.step, dtype=torch.float32)],
             "lr": found.learning_rate,
             "beta1": found.beta1,
             "beta2": found.beta2,

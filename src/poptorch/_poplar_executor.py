@@ -56,8 +56,7 @@ from poptorch.options import (
 
 NOT_COMPILED = "Model has not been compiled or has been destroyed."
 OFFLINE = (
-    "Trying to run a model on an offline device (ConnectionType.Never): "
-    "use model.compile(inputs) instead of model(inputs)"
+    "Trying to run a model on an offline device (ConnectionType.Never): model.compile(inputs) is all that it can do."
 )
 
 HOST_OUTPUT = "Output "
@@ -199,7 +198,7 @@ class PoplarExecutor(Transfers, Saving, Inspection):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile for inputs like these, without running."""
         if self._compiled is not None:
-            logger.warning("Call to compile() ignored: the executable is already compiled")
+            logger.warning("compile() does nothing here: the model has been compiled before")
             return
         self._compile(self._bind(args, kwargs))
 
@@ -337,7 +336,7 @@ class PoplarExecutor(Transfers, Saving, Inspection):
     def attachToDevice(self) -> None:
         """Take the device and write the host's weights to it."""
         assert self._options.connection_type != ConnectionType.Never, (
-            "Trying to attach to an offline device (ConnectionType.Never)"
+            "There is nothing to attach to: an offline device (ConnectionType.Never) only compiles"
         )
         _, weights = self._require_compiled()
         if self._attached:

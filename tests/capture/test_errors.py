@@ -86,7 +86,7 @@ def test_reading_a_value_is_refused_at_its_line(forward, capture_inference):
     with pytest.raises(CaptureError) as caught:
         capture_inference(forward, torch.ones(2, 3))
     assert type(caught.value) is CaptureError
-    assert "aten::item is only supported in eager mode, but was intercepted in a static graph" in str(caught.value)
+    assert "A static graph cannot read values (aten::item)" in str(caught.value)
     assert "torch.where()" in str(caught.value)
     assert_points_to(caught.value, forward)
 
@@ -159,7 +159,7 @@ def test_a_host_tensor_among_ipu_tensors_is_refused_with_its_description(capture
         capture_inference(use_stray_tensor, torch.ones(2, 3))
     message = str(caught.value)
     assert "Expected an IPU tensor but got tensor(device=cpu, shape=[2], dtype=Long).\n" in message
-    assert 'Constant tensors should be moved explicitly to the IPU, via cpu_tensor.to("ipu").' in message
+    assert 'If its value is a constant, say so by tensor.to("ipu").' in message
     assert_points_to(caught.value, use_stray_tensor)
 
 

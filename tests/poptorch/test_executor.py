@@ -53,7 +53,7 @@ def test_compile_does_not_run_and_is_done_once(caplog):
     assert executor.isCompiled()
     assert executor._executable is not None
     executor.compile(torch.ones(1, 2))
-    assert "Call to compile() ignored: the executable is already compiled" in caplog.text
+    assert "compile() does nothing here: the model has been compiled before" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_wrong_options_are_refused():
 
 def test_an_offline_model_compiles_but_does_not_run():
     executor = poptorch.inferenceModel(Greeter(), quiet().useOfflineIpuTarget())
-    with pytest.raises(AssertionError, match=r"offline device \(ConnectionType.Never\): use model.compile\(inputs\)"):
+    with pytest.raises(AssertionError, match=r"offline device \(ConnectionType.Never\): model.compile\(inputs\)"):
         executor(torch.ones(1, 2))
     executor.compile(torch.ones(1, 2))
     assert executor.isCompiled()

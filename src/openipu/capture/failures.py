@@ -37,8 +37,8 @@ def refuse_host_read(call: str) -> CaptureError:
     """`call` wants the value of a tensor."""
     return CaptureError(
         locate(
-            "aten::item is only supported in eager mode, but was intercepted in a static graph: "
-            f"{call} needs the value of an IPU tensor, and there are no values while the graph is being built. "
+            f"A static graph cannot read values (aten::item): {call} needs that of an IPU tensor, and there are none "
+            "while the graph is being built. "
             "Choose with torch.where() instead of a Python branch, or return the tensor and read it after the call."
         )
     )
@@ -61,7 +61,7 @@ def refuse_stray_tensor(tensor: torch.Tensor, operation: object) -> CaptureError
         locate(
             f"Expected an IPU tensor but got tensor(device={tensor.device.type}, shape={list(tensor.shape)}, "
             f"dtype={_SCALAR_NAMES.get(dtype, dtype)}).\n"
-            'Constant tensors should be moved explicitly to the IPU, via cpu_tensor.to("ipu"). '
+            'If its value is a constant, say so by tensor.to("ipu"). '
             f"The tensor is an operand of {operation}; if it is to change between calls, register it as a buffer. "
             "PopTorch 2 took such tensors as constants: so does OPENIPU_HOST_TENSORS=constants."
         )

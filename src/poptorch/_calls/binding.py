@@ -18,7 +18,7 @@ from poptorch._args_parser import find_parser
 from poptorch.errors import Error, createPoptorchError
 
 MISMATCH_ADVICE = (
-    "\nThis error occurred because the inputs passed at runtime don't match the inputs used to compile the model. "
+    "\nThe model is compiled for other inputs than those of this call. "
     "Pass inputs of the same structure, types and shapes, or call destroy() on the model and call it again: "
     "it is then compiled for the new inputs."
 )

@@ -61,8 +61,8 @@ class InputReader:
                 f"multiple of Options.deviceIterations({options.device_iterations}) * "
                 f"(Options.replicationFactor({options.replication_factor}) / "
                 f"Options.inputReplicaGrouping({options.input_group_size})) * "
-                f"Options.Training.gradientAccumulation({accumulation}) = {factor} because it is used to calculate "
-                "the batch size which will be executed on the device in any given iteration. "
+                f"Options.Training.gradientAccumulation({accumulation}) = {factor}: so many "
+                "micro-batches of one size are made of it. "
                 "Change the batch of the input, or these options."
             )
 
@@ -77,7 +77,7 @@ class InputReader:
             )
             leaf = leaf.detach()
         if not leaf.is_contiguous():
-            self._warn_once("At least one input tensor is not contiguous: non-contiguous tensors will be converted.")
+            self._warn_once("An input is not contiguous: it is copied for every call.")
             leaf = leaf.contiguous()
         narrow = NARROWED.get(leaf.dtype)
         return self._spread_over_groups(leaf if narrow is None else leaf.to(narrow))

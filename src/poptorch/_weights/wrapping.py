@@ -152,8 +152,8 @@ def _wrap(model: nn.Module, owner: WeightOwner) -> None:
             raise RuntimeError(ALREADY_WRAPPED)
         if type(buffer) is not torch.Tensor:
             raise createPoptorchError(
-                f"All buffers must be an instance of torch.Tensor (Got {type(buffer)} for {name}): "
-                "register a plain tensor instead."
+                f"The buffer {name} is a {type(buffer).__name__}, and has to be a plain torch.Tensor: "
+                "register one instead."
             )
     if any(isinstance(parameter, _SyncedTensor) for parameter in parameters):
         raise RuntimeError(ALREADY_WRAPPED)

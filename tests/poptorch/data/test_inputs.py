@@ -113,7 +113,7 @@ def test_the_batch_must_divide(batch):
     words = (
         rf"Invalid batch dimension: In the input torch.Size\(\[{batch}, 1\]\), the batch dimension \({batch}\) must "
         r"be a multiple of Options.deviceIterations\(2\) \* \(Options.replicationFactor\(1\) / .*\) \* "
-        r"Options.Training.gradientAccumulation\(1\) = 2 because"
+        r"Options.Training.gradientAccumulation\(1\) = 2:"
     )
     with pytest.raises(AssertionError, match=words):
         wrap(lambda x: x, options)(torch.zeros(batch, 1))

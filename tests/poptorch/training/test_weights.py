@@ -259,7 +259,7 @@ def test_buffers_must_be_plain_tensors():
 
     model = nn.Linear(1, 1)
     model.register_buffer("odd", torch.ones(1).as_subclass(Odd))
-    with pytest.raises(poptorch.Error, match=r"All buffers must be an instance of torch.Tensor \(Got"):
+    with pytest.raises(poptorch.Error, match="has to be a plain"):
         poptorch.trainingModel(model)
 
 

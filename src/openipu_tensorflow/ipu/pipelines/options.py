@@ -60,8 +60,8 @@ def check_stages(stages: Any, training: bool, given: dict[str, Any]) -> tuple[Pi
     flat = [entry for place in mapping for entry in (place if isinstance(place, (list, tuple)) else [place])]
     if schedule is PipelineSchedule.Interleaved and training and len(flat) != len(set(flat)):
         raise NotImplementedError(
-            "The pipelining schedule 'Interleaved' does not currently support multiple pipeline stages on the same "
-            "device for training graphs. Please use a different pipeline schedule."
+            "With the schedule 'Interleaved' a model can be trained only if each stage has an IPU of its own. "
+            "Choose another schedule, or another device_mapping."
         )
     if serial > 1 and len(set(flat)) != 1:
         raise NotImplementedError(

@@ -66,8 +66,7 @@ class EffectiveTransformer(keras.layers.Layer):  # type: ignore[misc]
 
     def build(self, input_shapes: Any) -> None:
         """A number of a sequence becomes a query, a key or a value for each head."""
-        if len(input_shapes) not in (4, 5):
-            raise ValueError("EffectiveTransformer must be built with either four or five input shapes.")
+        _check_count(input_shapes)
         width = self.num_attention_heads * self.attention_head_size
         self._embeddings = [self._embed_by(f"{name}_layer", width) for name in ("query", "key", "value")]
         if self.use_scale:
@@ -102,8 +101,7 @@ class EffectiveTransformer(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Any, training: bool = True) -> Any:
         """[sequences, output_layer_size], and [sequences, from length, heads, head size]."""
-        if len(inputs) not in (4, 5):
-            raise ValueError("EffectiveTransformer must take either four or five inputs.")
+        _check_count(inputs)
         source, source_lengths, target, target_lengths = (tf.convert_to_tensor(value) for value in inputs[:4])
         _check(source, source_lengths, target, target_lengths)
         heads = (source.shape[0], self.num_attention_heads)
@@ -157,6 +155,15 @@ class EffectiveTransformer(keras.layers.Layer):  # type: ignore[misc]
 def _copy(initializer: Any) -> Any:
     """One of its own for each layer: an initializer that is used twice draws the same numbers twice."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer
+
+
+def _check_count(inputs: Any) -> None:
+    """Of inputs, or of their shapes."""
+    if not 4 <= len(inputs) <= 5:
+        raise ValueError(
+            f"An EffectiveTransformer has sequences and lengths to look from and to look at, and on request a mask of "
+            f"heads: 4 or 5 inputs, not {len(inputs)}."
+        )
 
 
 def _check(source: Any, source_lengths: Any, target: Any, target_lengths: Any) -> None:

@@ -109,6 +109,6 @@ def _measure(
         distances = (y[:, None] - x[None]).square().sum(dim=2).sqrt()
     if batch_x is None and batch_y is None:
         return distances
-    of_x = torch.zeros(len(x), dtype=torch.long) if batch_x is None else batch_x
-    of_y = torch.zeros(len(y), dtype=torch.long) if batch_y is None else batch_y
+    of_x = torch.zeros(len(x), dtype=torch.long, device=x.device) if batch_x is None else batch_x
+    of_y = torch.zeros(len(y), dtype=torch.long, device=y.device) if batch_y is None else batch_y
     return distances.masked_fill(of_y[:, None] != of_x[None], torch.inf)

@@ -36,7 +36,7 @@ class Rows:
         if replace:
             lengths = self.starts[rows + 1] - self.starts[rows]
             owners = (lengths > 0).nonzero().flatten().repeat_interleave(number)
-            offsets = (torch.rand(len(owners)) * lengths[owners]).long()
+            offsets = (torch.rand(len(owners), dtype=torch.float64) * lengths[owners]).long()
             return self.starts[rows[owners]] + offsets, owners
         places, owners = self.expand(rows)
         order = torch.argsort(owners + torch.rand(len(owners), dtype=torch.float64))  # by row, at random in it

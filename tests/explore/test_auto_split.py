@@ -128,6 +128,23 @@ def test_no_plan_needs_less_than_the_floor_of_its_scheme(widths, tied):
     assert seen == {StateHome.ON_CHIP, StateHome.SHARED, StateHome.OFF_CHIP}
 
 
+def test_the_floor_holds_with_a_weight_that_nothing_reads():
+    class Spare(Tower):
+        def __init__(self, widths):
+            super().__init__(widths)
+            self.spare = nn.Parameter(torch.empty(512, 512))
+
+    with torch.device("meta"):
+        model = Spare((64, 96, 64))
+    options = RunOptions(training=True, gradient_accumulation=8)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    job = PlanningJob(model=model, args=torch.empty(16, 64), training=True, optimizer=optimizer, options=options)
+    program, system = capture_job(job), make_system(2**22, ipus=2)
+    floor = Floor(program, find_chain(program, most_stages=2), system, options)
+    for scheme, plan in list_plans(program, system, options, Limits(samples=128), (0.1,)):
+        assert floor.find_least(scheme) <= plan.fit.peak_bytes
+
+
 def test_the_floor_counts_weights_gradients_state_and_the_largest_operator():
     job = make_job((64, 96), batch=16, gradient_accumulation=8)
     program, system = capture_job(job), make_system(2**20, ipus=1)

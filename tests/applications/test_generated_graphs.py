@@ -76,11 +76,11 @@ def test_a_run_is_ended_once_it_has_printed_enough(tmp_path):
         "import time\nfor step in range(10000):\n    print('loss', 9 - step / 1000, flush=True)\n    time.sleep(0.01)\n"
     )
     run = Run(**TRAINING, enough=3)
-    code, output = execute([sys.executable, "-c", program], tmp_path, {}, 60, run)
+    code, output = execute([sys.executable, "-c", program], tmp_path, {}, 600, run)
     assert code == 0
     assert "KeyboardInterrupt" in output
     assert "loss 9.0" in output
-    quick = execute([sys.executable, "-c", "print('loss 1'); raise SystemExit(3)"], tmp_path, {}, 60, run)
+    quick = execute([sys.executable, "-c", "print('loss 1'); raise SystemExit(3)"], tmp_path, {}, 600, run)
     assert quick[0] == 3
 
 
@@ -90,7 +90,7 @@ def test_a_notebook_is_run_cell_by_cell_without_the_lines_of_ipython(tmp_path):
     book = {"cells": [{"cell_type": "markdown", "source": ["# no code"]}, *code]}
     (tmp_path / "book.ipynb").write_text(json.dumps(book))
     command = [sys.executable, str(STANDINS / "run_notebook.py"), "book.ipynb"]
-    code_of_exit, output = execute(command, tmp_path, {}, 60, Run(kind="infer", command="x"))
+    code_of_exit, output = execute(command, tmp_path, {}, 600, Run(kind="infer", command="x"))
     assert code_of_exit == 0, output
     assert output.splitlines() == ["cell 0 of 3: a = 2", "cell 2 of 3: double(a) = 4"]
 

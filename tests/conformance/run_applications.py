@@ -184,6 +184,7 @@ def execute(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in a background job
         )
         try:
             code: int | None = wait_for_losses(process, output, timeout, run)

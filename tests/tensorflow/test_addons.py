@@ -231,7 +231,8 @@ def test_a_model_with_these_layers_fits_under_a_strategy():
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 1
     config.configure_ipu_system()
-    x, y = RANDOM.integers(0, 16, (16, 6)), RANDOM.integers(0, 2, (16,))
+    random = np.random.default_rng(0)  # data that do not depend on which tests went before
+    x, y = random.integers(0, 16, (16, 6)), random.integers(0, 2, (16,))
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = keras.Sequential(
             [
@@ -244,5 +245,5 @@ def test_a_model_with_these_layers_fits_under_a_strategy():
         )
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(optimizers.AdamIpuOptimizer(0.05), loss, steps_per_execution=4)
-        history = model.fit(x, y, batch_size=4, epochs=6, verbose=0).history["loss"]
-    assert history[-1] < history[0]
+        history = model.fit(x, y, batch_size=4, epochs=12, verbose=0).history["loss"]
+    assert history[-1] < 0.8 * history[0]  # sixteen samples are learnt by heart

@@ -27,6 +27,20 @@ class Residual(nn.Module):
         return torch.relu(self.second(torch.relu(self.norm(self.first(x)))) + self.other(x))
 
 
+class Smooth(nn.Module):
+    """Sums with every activation that a convolution alone can take in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        functions = (torch.sigmoid, nn.functional.silu, nn.functional.hardswish, torch.relu)
+        for layer, function in zip(self.layers, functions, strict=True):
+            x = function(layer(x) + x)
+        return x
+
+
 class Tail(nn.Module):
     """What follows reads pixels in rows: a view, a sum over channels, a second result."""
 
@@ -99,6 +113,7 @@ MODELS = {
     "sums": Sums,
     "late reader": LateReader,
     "residual": Residual,
+    "smooth": Smooth,
     "tail": Tail,
     "pooled": Pooled,
     "places": Places,

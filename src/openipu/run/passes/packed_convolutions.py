@@ -132,7 +132,9 @@ def _extend(found: Convolution, held: dict[str, GraphInput]) -> Convolution:
         if len(others) == 1 and isinstance(others[0], fx.Node) and others[0].meta["val"].shape == shape:
             found = replace(found, other=others[0], last=user)
             user = find_only_user(user)
-    if user is not None and user.target in _ACTIVATIONS and len(user.args) == 1:
+    # Behind an addition oneDNN has no other one.
+    known = _ACTIVATIONS if found.other is None else {aten.relu.default: "relu"}
+    if user is not None and user.target in known and len(user.args) == 1:
         return replace(found, activation=_ACTIVATIONS[user.target], last=user)
     return replace(found, activation="relu") if user is not None and _pulls_relu(user) else found
 

@@ -1,5 +1,7 @@
 """What a run printed decides whether it did well."""
 
+from dataclasses import replace
+
 import pytest
 from applications.entries import Run
 from applications.judging import falls, judge, last_words, read_losses
@@ -84,7 +86,13 @@ def test_the_page_names_what_was_not_run():
 
 def test_a_training_run_is_about_the_program_that_trains():
     planned = [{"name": "net_fit"}, {"name": "net_predict"}]
-    assert choose_program(planned, "train") == {"name": "net_fit"}
-    assert choose_program(planned, "infer") == {"name": "net_predict"}
-    assert choose_program([{"name": "net"}], "train") == {"name": "net"}
-    assert choose_program([], "train") == {}
+    assert choose_program(planned, TRAINING) == {"name": "net_fit"}
+    assert choose_program(planned, Run(kind="infer", command="infer.py")) == {"name": "net_predict"}
+    assert choose_program([{"name": "net"}], TRAINING) == {"name": "net"}
+    assert choose_program([], TRAINING) == {}
+
+
+def test_a_run_may_name_the_program_that_it_is_about():
+    planned = [{"name": "step"}, {"name": "test"}]
+    assert choose_program(planned, replace(TRAINING, program="step")) == {"name": "step"}
+    assert choose_program(planned, replace(TRAINING, program="other")) == {"name": "test"}

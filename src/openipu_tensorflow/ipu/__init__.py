@@ -27,6 +27,7 @@ from openipu_tensorflow.ipu import (
     sharding,
     utils,
 )
+from openipu_tensorflow.ipu.clusters.compiling import install_compile
 from openipu_tensorflow.ipu.clusters.sessions import install_sessions, leave_to_python
 from openipu_tensorflow.ipu.ops import (
     all_to_all_op,
@@ -73,6 +74,7 @@ def __getattr__(name: str) -> object:
 
 outlined_function = functional_ops.outlined_function
 install_sessions()
+install_compile()
 leave_to_python()
 offer_estimators()
 restore_layers()

@@ -40,6 +40,7 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict)
     enough: int = 0  # losses after which the run is ended, where it would go on for hours
     system: str = ""  # the machine to plan for, where it is not the default
+    program: str = ""  # the one of its programs whose rate is shown, where it is not the last
     published: Published | None = None
     fault: str = ""  # whose it is that this run cannot end well, if that is known
     reason: str = ""

@@ -5,6 +5,7 @@ import importlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from applications.data import WRITERS, write_data
@@ -122,3 +123,48 @@ def test_the_stand_in_for_horovod_reduces_over_one_process(monkeypatch):
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "horovod"]:
             del sys.modules[name]
+
+
+def test_generated_boxes_lie_in_their_images_where_the_lines_say(tmp_path):
+    write_data("annotations:data/dataset", tmp_path)
+    lines = (tmp_path / "data" / "dataset" / "voc_train.txt").read_text().splitlines()
+    for line in lines:
+        path, box = line.split()
+        left, top, right, bottom, _ = map(int, box.split(","))
+        pixels = Image.open(tmp_path / path).convert("L")
+        assert pixels.crop((left, top, right, bottom)).getextrema() == (250, 250)
+
+
+def test_generated_digits_are_as_many_as_whole_steps_need(tmp_path):
+    write_data("digits:datasets", tmp_path)
+    with np.load(tmp_path / "datasets" / "mnist.npz") as arrays:
+        assert {name: len(arrays[name]) for name in arrays} == {
+            "x_train": 960,
+            "y_train": 960,
+            "x_test": 160,
+            "y_test": 160,
+        }
+
+
+def test_generated_weather_has_the_same_stations_in_all_files_and_images_of_one_size(tmp_path):
+    write_data("weather:dummy_data", tmp_path)
+    files = sorted((tmp_path / "dummy_data" / "dummy_raw_data").glob("*.TXT"))
+    places = [[line.split()[:4] for line in path.read_text().splitlines()] for path in files]
+    assert len(places) == 4
+    assert all(found == places[0] for found in places)
+    assert len({tuple(place[1:3]) for place in places[0]}) == len(places[0])
+    images = [*(tmp_path / "dummy_data").rglob("*.tif")]
+    assert {Image.open(path).size for path in images} == {(210, 200)}
+
+
+def test_the_stand_in_for_libtiff_writes_what_can_be_read_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(STANDINS))
+    libtiff = importlib.import_module("libtiff")
+    try:
+        values = np.arange(6, dtype=np.float32).reshape(2, 3)
+        libtiff.TIFF.open(str(tmp_path / "a.tif"), mode="w").write_image(Image.fromarray(values))
+        assert (np.asarray(Image.open(tmp_path / "a.tif")) == values).all()
+        with pytest.raises(NotImplementedError, match="only written"):
+            libtiff.TIFF.open("a.tif")
+    finally:
+        del sys.modules["libtiff"]

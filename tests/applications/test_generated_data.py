@@ -15,6 +15,7 @@ from PIL import Image
 PLACES = {
     "articles": "data/articles.pkl",
     "merges": "data/merges.txt",
+    "annotations": "data/dataset",
     "orders": "data/data.zip",
     "text": "data/text.txt",
 }

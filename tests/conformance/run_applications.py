@@ -134,6 +134,7 @@ def run_command(application: Application, run: Run, folder: Path, python: Path, 
         **({"OPENIPU_SYSTEM": run.system} if run.system else {}),
         **{name: value.format(folder=folder) for name, value in run.environment.items()},
     }
+    surroundings["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(STANDINS), surroundings["PYTHONPATH"]]))
     started = time.monotonic()
     command = shlex.split(run.command.replace("{folder}", str(folder)))
     code, output = execute([str(python), *command], folder / run.folder, surroundings, options.timeout, run)
@@ -145,7 +146,7 @@ def run_command(application: Application, run: Run, folder: Path, python: Path, 
     planned = [json.loads(line) for line in plans.read_text().splitlines()] if plans.exists() else []
     if not wrong and not planned:
         wrong = "it compiled no program for an IPU"
-    program = choose_program(planned, run.kind)
+    program = choose_program(planned, run)
     return Outcome(
         folder=application.folder,
         tag=application.tag,
@@ -164,10 +165,12 @@ def run_command(application: Application, run: Run, folder: Path, python: Path, 
     )
 
 
-def choose_program(planned: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """The one that a run is about: the last, or the last that trains where Keras tests afterwards."""
-    fitted = [program for program in planned if kind in ("train", "both") and program["name"].endswith("_fit")]
-    return (fitted or planned or [{}])[-1]
+def choose_program(planned: list[dict[str, Any]], run: Run) -> dict[str, Any]:
+    """The one that a run is about: that which it names, the last that trains where Keras tests afterwards, or the
+    last."""
+    named = [program for program in planned if run.program and program["name"] == run.program]
+    fitted = [program for program in planned if run.kind in ("train", "both") and program["name"].endswith("_fit")]
+    return (named or fitted or planned or [{}])[-1]
 
 
 def execute(

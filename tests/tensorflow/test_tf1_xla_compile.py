@@ -155,6 +155,48 @@ def test_results_keep_their_structure(graph):
     numpy.testing.assert_array_equal(found["rows"], expected["rows"])
 
 
+@pytest.mark.parametrize("device", ["/device:IPU:0", "/device:CPU:0"])
+def test_a_computation_that_returns_nothing_does_all_that_it_does(graph, steps, device):
+    """Variables that are made inside keep their values: what gives them the first ones is no part of it."""
+    x = v1.placeholder(tf.float32, [2])
+
+    def computation(x):
+        total = v1.get_variable("total", [2], initializer=v1.zeros_initializer(), use_resource=True)
+        total.assign_add(x, read_value=False)
+
+    with tf.device(device):
+        done = xla.compile(computation, [x])
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        assert [session.run(done, {x: [1, 2]}) for _ in range(3)] == [None] * 3
+        numpy.testing.assert_array_equal(session.run(v1.global_variables())[0], [3, 6])
+    assert len(steps) == ("IPU" in device)
+
+
+def test_a_pipeline_that_nobody_returns_runs(graph):
+    data = tf.data.Dataset.from_tensor_slices(numpy.arange(8, dtype="f")[:, None]).batch(1, drop_remainder=True)
+    infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(data.repeat())
+    outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def computation():
+        ipu.pipelining_ops.pipeline(
+            [lambda x: x + 1, lambda x: x * 2],
+            gradient_accumulation_count=4,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            device_mapping=[0, 0],
+        )
+
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        done = ipu.ipu_compiler.compile(computation)
+    results = outfeed.dequeue()
+    with v1.Session() as session:
+        session.run(infeed.initializer)
+        session.run(done)
+        found = session.run(results)
+    numpy.testing.assert_array_equal(found.flatten(), [2, 4, 6, 8])
+
+
 def test_a_loop_of_an_ipu_on_no_ipu_is_refused(graph):
     with pytest.raises(Exception, match="not placed on an IPU device"):
         contrib_xla.compile(lambda: ipu.loops.repeat(2, lambda x: x + 1, [tf.constant(0.0)]))

@@ -61,3 +61,21 @@ def test_columns_are_repeated_by_their_durations():
     library = "custom_op/length_regulator/liblengthRegulator.so"
     (made,) = call([states, np.array([[2, 0, 1]], np.int32)], library, outs=describe(tf.float32, 1, 2, 5))
     np.testing.assert_array_equal(made, np.float32([[[1, 1, 5, 0, 0], [2, 2, 6, 0, 0]]]))
+
+
+def test_systems_of_equations_are_solved_whatever_their_diagonals():
+    generator = np.random.default_rng(2)
+    matrices = generator.normal(size=(50, 13, 13)).astype(np.float32)
+    matrices[:, range(13), range(13)] = 0
+    right = generator.normal(size=(50, 13, 1)).astype(np.float32)
+    (made,) = call([matrices, right], "a/libmatrix_solve_ce_op.so", outs=describe(tf.float32, 50, 13, 1))
+    expected = np.linalg.solve(matrices.astype(np.float64), right.astype(np.float64))
+    np.testing.assert_allclose(made, expected, rtol=2e-3, atol=2e-4)
+
+
+def test_an_op_that_is_registered_by_name_comes_before_that_of_its_library():
+    register_user_op("libseveral", lambda tensors, attributes, shapes: [tensors[0]])
+    register_user_op("libseveral", lambda tensors, attributes, shapes: [-tensors[0]], op_name="Negate")
+    outs = describe(tf.float32, 1)
+    assert call([tf.constant([2.0])], "libseveral.so", outs=outs)[0].numpy() == [2]
+    assert call([tf.constant([2.0])], "libseveral.so", op_name="Negate", outs=outs)[0].numpy() == [-2]

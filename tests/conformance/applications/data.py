@@ -16,7 +16,7 @@ from PIL import Image
 
 from applications import commerce, graphs
 from applications.sequences import write_interactions, write_speech, write_text
-from applications.tables import write_molecules, write_orders
+from applications.tables import write_molecules, write_orders, write_weather
 
 SEED = 7
 MERGES = ("#version: 0.2", "r e", "e d</w>", "g r", "p i", "c t", "u r")  # of letters, in CLIP's vocabulary
@@ -98,6 +98,23 @@ def write_boxes(place: Path, *, images: int = 16, size: int = 96) -> None:
         (place / f"{part}.txt").write_text("".join(f"./images/{part}/{name}.jpg\n" for name in names))
 
 
+def write_annotations(place: Path, *, images: int = 32, size: int = 96) -> None:
+    """PASCAL VOC as YOLO v3 lists it: a line "path left,top,right,bottom,class" for each image, with its path from the
+    folder two above. Boxes are bright."""
+    generator = np.random.default_rng(SEED)
+    place.mkdir(parents=True)
+    lines = []
+    for number in range(images):
+        pixels = np.array(draw_image(generator, size, hue=0.2))
+        left, top = generator.integers(8, size // 2, 2)
+        pixels[top : top + 32, left : left + 32] = 250
+        Image.fromarray(pixels).save(place / f"{number}.png")
+        path = "/".join((*place.parts[-2:], f"{number}.png"))
+        lines.append(f"{path} {left},{top},{left + 32},{top + 32},3")
+    for part in ("train", "test"):
+        (place / f"voc_{part}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def write_fashion(place: Path, *, images: int = 256, size: int = 28) -> None:
     """Fashion-MNIST in IDX files: ten classes that differ in how bright they are."""
     generator = np.random.default_rng(SEED)
@@ -123,6 +140,21 @@ def write_binary_digits(place: Path, *, train: int = 400, test: int = 64, size: 
         (place / f"binarised_mnist_{part}").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_digits(place: Path, *, train: int = 960, test: int = 160, size: int = 28) -> None:
+    """MNIST where Keras keeps its downloads: ten classes that differ in which rows are bright."""
+    generator = np.random.default_rng(SEED)
+    place.mkdir(parents=True)
+    arrays = {}
+    for part, images in (("train", train), ("test", test)):
+        labels = (np.arange(images) % 10).astype(np.uint8)
+        bright = np.arange(size)[None, :, None] % 10 == labels[:, None, None]
+        arrays[f"x_{part}"] = np.clip(200 * bright + generator.normal(20, 8, (images, size, size)), 0, 255).astype(
+            np.uint8
+        )
+        arrays[f"y_{part}"] = labels
+    np.savez(place / "mnist.npz", **arrays)
+
+
 def write_large_fashion(place: Path) -> None:
     """The same in the size that loaders of many iterations ask for."""
     write_fashion(place, images=80_000)
@@ -132,10 +164,12 @@ WRITERS: dict[str, Callable[[Path], None]] = (
     graphs.WRITERS
     | commerce.WRITERS
     | {
+        "annotations": write_annotations,
         "articles": write_articles,
         "binary_digits": write_binary_digits,
         "boxes": write_boxes,
         "captions": write_captions,
+        "digits": write_digits,
         "fashion": write_fashion,
         "images": write_images,
         "interactions": write_interactions,
@@ -147,5 +181,6 @@ WRITERS: dict[str, Callable[[Path], None]] = (
         "orders": write_orders,
         "speech": write_speech,
         "text": write_text,
+        "weather": write_weather,
     }
 )

@@ -1,4 +1,4 @@
-"""Generated molecules and order books, in the formats that applications read. See `data.py`."""
+"""Generated molecules, order books and weather, in the formats that applications read. See `data.py`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 SEED = 7
 ATOMS = ("C", "N", "O", "F")
@@ -49,3 +50,33 @@ def write_orders(path: Path, *, train: int = 8060, test: int = 560) -> None:
             table[-5:] = direction
             text = "\n".join(" ".join(f"{value:.3g}" for value in row) for row in table)
             packed.writestr(zipfile.ZipInfo(name), text + "\n")
+
+
+def write_weather(place: Path, *, stations: int = 48, height: int = 200, width: int = 210) -> None:
+    """A day of weather: a line for each station, with its place in degrees and minutes and what it has measured, in a
+    file for each element; how high the land lies, and its latitude, as images."""
+    generator = np.random.default_rng(SEED)
+    folders = {name: place / f"dummy_{name}" for name in ("raw_data", "resource", "latitude")}
+    for folder in (*folders.values(), place.parent / "test_result"):
+        folder.mkdir(parents=True)
+    minutes = generator.permutation(60 * 105)[:stations]  # on a grid of one degree by a degree and three quarters
+    heights = generator.integers(100, 5000, stations)
+    elements = {  # mean, highest and lowest of the day, in tenths
+        "PRS-10004": (9900, 9920, 9880),
+        "RHU-13003": (60, 60, 60),
+        "TEM-12001": (150, 210, 90),
+        "WIN-11002": (20, 20, 20),
+    }
+    for name, usual in elements.items():
+        lines = []
+        for number, (minute, metres) in enumerate(zip(minutes, heights, strict=True)):
+            north, east = divmod(int(minute), 105)
+            measured = " ".join(str(value + int(generator.integers(-8, 9))) for value in usual)
+            where = f"{2000 + north} {10000 + east // 60 * 100 + east % 60} {metres}"
+            lines.append(f"{50000 + number} {where} 2021 4 3 {measured}")
+        path = folders["raw_data"] / f"SURF_CLI_CHN_MUL_DAY-{name}-20210403.TXT"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    land = generator.uniform(100, 500, (height, width)).astype(np.float32)
+    Image.fromarray(land).save(folders["resource"] / "dummy_dem.tif")
+    latitude = np.repeat(np.linspace(21, 20, height, dtype=np.float32)[:, None], width, axis=1)
+    Image.fromarray(latitude).save(folders["latitude"] / "dummy_lati.tif")

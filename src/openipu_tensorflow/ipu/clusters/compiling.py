@@ -12,7 +12,15 @@ from typing import Any
 from openipu_tensorflow.ipu.clusters.cluster import Cluster
 from openipu_tensorflow.ipu.clusters.providers import register_provider
 from openipu_tensorflow.ipu.clusters.results import check_arity, split_results
-from openipu_tensorflow.ipu.clusters.tracing import Level, make_marker, make_placeholders, open_level, trace_computation
+from openipu_tensorflow.ipu.clusters.tracing import (
+    Level,
+    list_effects,
+    list_initializers,
+    make_marker,
+    make_placeholders,
+    open_level,
+    trace_computation,
+)
 from openipu_tensorflow.ipu.configuration.devices import is_ipu_device, strip_job
 
 _STOCK = "_stock_compile"
@@ -78,6 +86,9 @@ def _compile(computation: Callable[..., Any], inputs: Any, anywhere: bool) -> An
                 "its loss and its train_op."
             )
         level.outputs, level.targets = split_results(returned, "The computation")
+        if returned is None:  # all that it does is what it is called for
+            initial = list_initializers(graph)
+            level.targets = [op for op in list_effects(graph, level) if op.name not in initial]
     device = _find_placement(graph.get_operations()[level.start : level.end], anywhere and not _needs_ipu(level))
     if device is None:
         return _leave_to_tensorflow(level, returned)

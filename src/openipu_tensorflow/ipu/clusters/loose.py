@@ -19,7 +19,7 @@ from openipu_tensorflow.graphs.device_ops import OP
 from openipu_tensorflow.ipu.clusters.cluster import place_gradients, run_prepared
 from openipu_tensorflow.ipu.clusters.preparing import Prepared, Stage
 from openipu_tensorflow.ipu.clusters.providers import Runner, find_providers
-from openipu_tensorflow.ipu.clusters.tracing import Level
+from openipu_tensorflow.ipu.clusters.tracing import Level, list_initializers
 from openipu_tensorflow.ipu.clusters.variables import SessionVariables
 from openipu_tensorflow.ipu.configuration.devices import list_devices, read_ordinal
 
@@ -120,7 +120,7 @@ class _Search:
         self._numbers = {op.name: number for number, op in enumerate(graph.get_operations())}
 
     def find(self) -> list[LooseCluster] | None:
-        initial = _list_initializers(self._graph)
+        initial = list_initializers(self._graph)
         ops = sorted(self._reach(initial), key=lambda op: self._numbers[op.name])
         loose = {op.name for op in ops if op.name in self._places and op.name not in initial and _can_run(op)}
         working = [op for op in ops if op.name in loose and op.type not in _TRIVIAL]
@@ -194,13 +194,6 @@ class _Search:
         handles = {tensor.op.name: tensor.op for op in group for tensor in op.inputs if tensor.op.type == "VarHandleOp"}
         prepared = Prepared(self._graph, level, [stage], [], {}, inputs)
         return LooseCluster(place, prepared, SessionVariables(self._graph, handles.values()))
-
-
-def _list_initializers(graph: Any) -> set[str]:
-    found = set()
-    for collection in ("variables", "local_variables"):
-        found |= {getattr(entry.initializer, "name", "") for entry in graph.get_collection(collection)}
-    return found - {""}
 
 
 def _can_run(op: Any) -> bool:

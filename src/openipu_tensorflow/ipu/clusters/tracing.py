@@ -142,6 +142,14 @@ def list_effects(graph: Any, level: Level) -> list[Any]:
     return [*writes, *(item.marker for item in level.items), *(entry.marker for entry in level.enqueues.values())]
 
 
+def list_initializers(graph: Any) -> set[str]:
+    """Names of the ops that give variables their first values."""
+    found = set()
+    for collection in ("variables", "local_variables"):
+        found |= {getattr(entry.initializer, "name", "") for entry in graph.get_collection(collection)}
+    return found - {""}
+
+
 def make_placeholders(tensors: Sequence[Any], name: str) -> list[Any]:
     """Stand-ins of the same shapes and types."""
     from tensorflow.python.ops import array_ops

@@ -23,10 +23,11 @@ def precompiled_user_op(
 ) -> list[Any]:
     """An op from a library in C++: the function that is registered for its file's name.
 
-    Its gradient is TensorFlow's, so that what says how the library differentiates (`op_name`, `separate_gradients`,
-    `inputs_with_gradients`, `gradient_attributes`) has no effect; nor has `gp_path`, the codelets.
+    That for `op_name` comes first, where a library has several ops. Its gradient is TensorFlow's, so that what
+    says how the library differentiates (`separate_gradients`, `inputs_with_gradients`, `gradient_attributes`) has no
+    effect; nor has `gp_path`, the codelets.
     """
-    function = find_user_op(library_path)
+    function = find_user_op(library_path, op_name)
     if function is None:
         raise NotImplementedError(
             f"precompiled_user_op: {library_path} was compiled against Poplar and cannot run here. Give openipu a "

@@ -12,19 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from openipu_tensorflow.ipu.ops import block_sparse
 
 # Tensors, attributes, and shapes of the results to these.
 UserOp = Callable[[Sequence[Any], str, Sequence[Any]], Sequence[Any]]
-_registered: dict[str, UserOp] = {}
+_registered: dict[tuple[str, str], UserOp] = {}  # a library and an op of it; "" for any
 
 
-def register_user_op(library: str, function: UserOp) -> None:
-    """Let `function(tensors, attributes, shapes)` be the op of libraries of this name, without folder and ending."""
-    _registered[Path(library).stem] = function
+def register_user_op(library: str, function: UserOp, op_name: str = "") -> None:
+    """Let `function(tensors, attributes, shapes)` be the op of libraries of this name, without folder and ending; with
+    `op_name`, the op that programs call by that name."""
+    _registered[Path(library).stem, op_name] = function
 
 
-def find_user_op(library: str) -> UserOp | None:
-    return _registered.get(Path(library).stem)
+def find_user_op(library: str, op_name: str = "") -> UserOp | None:
+    """The function for one op of a library, or else that for any."""
+    stem = Path(library).stem
+    return _registered.get((stem, op_name)) or _registered.get((stem, ""))
 
 
 def _crop_centre(tensors: Sequence[Any], attributes: str, shapes: Sequence[Any]) -> Sequence[Any]:
@@ -66,6 +70,28 @@ def _regulate_length(tensors: Sequence[Any], attributes: str, shapes: Sequence[A
     return [tf.transpose(found * inside[:, :, None], [0, 2, 1])]
 
 
+def _solve(tensors: Sequence[Any], attributes: str, shapes: Sequence[Any]) -> Sequence[Any]:
+    """Kriging's: many small systems of linear equations, by elimination with the largest number of a column as pivot. A
+    system without one solution gets what comes of dividing by zero, as the library's does."""
+    matrices, right = tensors
+    size = int(matrices.shape[1])
+    rows, used, chosen = tf.concat([matrices, right], axis=2), tf.zeros(matrices.shape[:2], matrices.dtype), []
+    for step in range(size):
+        candidates = tf.abs(rows[:, :, step]) - used * matrices.dtype.max
+        pivot = tf.one_hot(tf.argmax(candidates, axis=1), size, dtype=matrices.dtype)
+        row = tf.reduce_sum(rows * pivot[:, :, None], axis=1)
+        row = row / row[:, step : step + 1]
+        others = rows - rows[:, :, step : step + 1] * row[:, None, :]
+        is_pivot = tf.cast(pivot[:, :, None], tf.bool)
+        rows = tf.raw_ops.SelectV2(condition=is_pivot, t=row[:, None, :], e=others)  # tf.where of TensorFlow 1 differs
+        used += pivot
+        chosen.append(pivot)
+    return [tf.matmul(tf.stack(chosen, axis=1), rows[:, :, size:])]
+
+
 register_user_op("libcustom_op", _crop_centre)
 register_user_op("liblengthRegulator", _regulate_length)
 register_user_op("custom_grouped_gather_scatter", _group)
+register_user_op("libmatrix_solve_ce_op", _solve)
+for _name, _function in block_sparse.OPS.items():
+    register_user_op("libblock_sparse", _function, _name)

@@ -2,7 +2,8 @@
 
 In: a module of theirs, just loaded, by name. Out: HamiltonianMonteCarlo of TensorFlow Probability takes
 `step_size_update_fn`, as until 0.19, which is called with the variable and the results of each step, and returns what
-has been assigned; TemporalData of PyTorch Geometric has `seq_batches`, as until 2.0.
+has been assigned; TemporalData of PyTorch Geometric has `seq_batches`, as until 2.0; trees of SciPy take `n_jobs`, as
+until 1.8. Keras takes generated data for those of its downloads, whatever their checksums.
 """
 
 from __future__ import annotations
@@ -38,3 +39,19 @@ def restore_batches(name: str) -> None:
             yield self[start : start + batch_size]
 
     sys.modules[name].TemporalData.seq_batches = seq_batches  # type: ignore[attr-defined]
+
+
+def restore_jobs(name: str) -> None:
+    spatial = sys.modules[name]
+
+    class cKDTree(spatial.cKDTree):  # type: ignore[misc, name-defined]  # noqa: N801
+        def query(self, *args: Any, n_jobs: int = 1, **kwargs: Any) -> Any:
+            return super().query(*args, **{"workers": n_jobs, **kwargs})
+
+    spatial.cKDTree = cKDTree  # type: ignore[attr-defined]
+
+
+def accept_generated_files() -> None:
+    from keras.src.utils import file_utils
+
+    file_utils.validate_file = lambda *args, **kwargs: True

@@ -55,10 +55,14 @@ def show_losses(name: str) -> None:
 
 
 def adapt_tensorflow(name: str) -> None:
-    """TensorFlow 1's names; its version and numbers that its sessions return, if that is asked for."""
+    """TensorFlow 1's names; its version and numbers that its sessions return, if that is asked for. Keras takes
+    generated data for its downloads."""
+    from packages_of_time import accept_generated_files
+
     from openipu_tensorflow import tf1
 
     tf1.activate(name)
+    accept_generated_files()
     version = os.environ.get("OPENIPU_APPLICATION_TENSORFLOW")
     if version:
         sys.modules["tensorflow"].__version__ = version  # type: ignore[attr-defined]
@@ -108,6 +112,10 @@ def restore_numpy_names() -> None:
         setattr(numpy, kind.__name__, kind)
     if "bool" not in vars(numpy):
         numpy.bool = bool  # type: ignore[attr-defined]
+    if "twodim_base" not in vars(numpy.lib):
+        from numpy.lib import _twodim_base_impl
+
+        sys.modules["numpy.lib.twodim_base"] = _twodim_base_impl
 
 
 def restore_python_names() -> None:
@@ -154,6 +162,7 @@ if os.environ.get("OPENIPU_APPLICATION_PLANS"):
 
     openipu_startup.EXTENSIONS[HMC] = "packages_of_time:restore_step_size_updates"
     openipu_startup.EXTENSIONS["torch_geometric.data.temporal"] = "packages_of_time:restore_batches"
+    openipu_startup.EXTENSIONS["scipy.spatial"] = "packages_of_time:restore_jobs"
     if os.environ.get("OPENIPU_APPLICATION_LOSSES"):
         openipu_startup.EXTENSIONS["poptorch._poplar_executor"] = "sitecustomize:show_losses"
     openipu_startup.EXTENSIONS["tensorflow"] = "sitecustomize:adapt_tensorflow"  # where OPENIPU_TF1 is set

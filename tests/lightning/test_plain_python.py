@@ -68,7 +68,7 @@ def test_a_program_without_ipus_does_not_load_poptorch(tmp_path):
     assert run_python(tmp_path, script)[-3:] == ["CPUAccelerator", "True", "[]"]
 
 
-@pytest.mark.parametrize("strategy", ["SharedMemory", "Fork", "ForkServer"])
+@pytest.mark.parametrize("strategy", ["SharedMemory", "Fork", pytest.param("ForkServer", marks=pytest.mark.thorough)])
 def test_asynchronous_loaders_of_a_script_with_the_strategy_load_everything(tmp_path, strategy):
     """Their process imports the script again, unless it was forked."""
     script = f"""
@@ -91,7 +91,7 @@ def test_asynchronous_loaders_of_a_script_with_the_strategy_load_everything(tmp_
     assert [int(word) for word in run_python(tmp_path, script)] == list(range(16))
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("fork", marks=pytest.mark.thorough)])
 def test_worker_processes_know_the_strategy(tmp_path, method):
     script = f"""
         import torch

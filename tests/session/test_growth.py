@@ -99,7 +99,7 @@ def find_growth(cycle):
     "cycle",
     [
         lambda: train(nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.5)),
-        lambda: infer(nn.Linear(8, 8)),
+        pytest.param(lambda: infer(nn.Linear(8, 8)), marks=pytest.mark.thorough),
         lambda: infer(Looped()),
         forget_without_destroying,
         run_popart,

@@ -41,9 +41,10 @@ def compute_bits(seed: Any, draw: Any, shape: Sequence[int]) -> Any:
     """
     rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
     key = _finish(_mix(_add(seed, number_draw(draw) if isinstance(draw, int) else draw)))
-    batched = [] if _count_dimensions(seed) == 0 else [-1]
-    keys = _finish(_mix(_add(aten.view.default(key, [*batched, 1]), _list_steps(seed, rows, ROW_STEP))))
-    keys = aten.view.default(keys, [*batched, *shape[:-1], 1])
+    seeds = _find_shape(seed)
+    key = aten.view.default(_store(key, seeds), [*seeds, 1])
+    keys = _finish(_mix(_add(key, _list_steps(seed, rows, ROW_STEP))))
+    keys = aten.view.default(_store(keys, [*seeds, rows]), [*seeds, *shape[:-1], 1])
     bits = _mix(_add(keys, _list_steps(seed, columns, COLUMN_STEP)))
     return bits if shape else aten.squeeze.dim(bits, -1)
 
@@ -74,6 +75,18 @@ def _list_steps(seed: Any, count: int, step: int) -> Any:
     return aten.mul.Tensor(numbers, step)
 
 
+def _store(value: Any, shape: list[int]) -> Any:
+    """The same value, which Inductor computes once: it stores what `as_strided` is taken of, and with a value's own
+    shape and strides that changes nothing.
+
+    Each step of a hash reads its operand twice: what is not stored is written out in operators that double with each
+    step, and takes as much longer to compile.
+    """
+    if not isinstance(value, fx.Proxy):
+        return value
+    return aten.as_strided.default(value, shape, [math.prod(shape[place + 1 :]) for place in range(len(shape))])
+
+
 def number_draw(draw: int) -> int:
     """What the seed is counted on by for a draw."""
     return _wrap(draw * DRAW_STEP)
@@ -83,9 +96,9 @@ def _wrap(number: int) -> int:
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _count_dimensions(seed: Any) -> int:
+def _find_shape(seed: Any) -> list[int]:
     value = seed.node.meta["val"] if isinstance(seed, fx.Proxy) else seed
-    return int(value.dim())
+    return list(value.shape)
 
 
 def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None = None) -> torch.Tensor:

@@ -90,8 +90,8 @@ def are_equal(found, expected):
     return all(torch.equal(*map(torch.nan_to_num, pair)) for pair in zip(found, expected, strict=True))
 
 
-def compare(unit, least_saved=20):
-    cut = cut_graph(read_graph(unit["graph"]), unit["placeholders"], least_saved)
+def compare(unit, part_nodes=20):
+    cut = cut_graph(read_graph(unit["graph"]), unit["placeholders"], part_nodes)
     assert cut is not None
     expected, found = make_values(unit["placeholders"]), make_values(unit["placeholders"])
     before = [value.clone() for value in found]
@@ -179,7 +179,7 @@ def test_what_draws_from_a_generator_is_drawn_once_and_in_order():
         return [x]
 
     graph = build_graph(step, (4, 4))
-    cut = cut_graph(graph, [[[4, 4], "float32"]], least_saved=3)
+    cut = cut_graph(graph, [[[4, 4], "float32"]], part_nodes=1)
     assert cut is not None
     assert len(cut.parts) < len(cut.schedule.calls)
     given = torch.ones(4, 4)
@@ -199,7 +199,7 @@ def test_strides_that_somebody_reads_forbid_a_cut():
         return [x]
 
     graph = build_graph(step, (4, 4))
-    assert cut_graph(graph, [[[4, 4], "float32"]], least_saved=3) is None
+    assert cut_graph(graph, [[[4, 4], "float32"]], part_nodes=1) is None
 
 
 def test_a_value_is_let_go_after_its_last_reader():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -55,7 +56,7 @@ class NativeFunction:
         run = self.run
 
         def call(*changing: torch.Tensor) -> Sequence[torch.Tensor]:
-            full = values.copy()
+            full: list[Any] = values.copy()
             for index, value in zip(slots, changing, strict=True):
                 full[index] = value.contiguous()
             results: Sequence[torch.Tensor] = run(full)

@@ -45,7 +45,10 @@ class Cut:
 
 def cut_graph(graph: fx.Graph, placeholders: Sequence[Sequence[Any]], part_nodes: int = PART_NODES) -> Cut | None:
     """The parts of a graph that ends by writing to placeholders; None where it is sooner compiled as it is."""
-    set_values(graph, placeholders)
+    try:
+        set_values(graph, placeholders)
+    except NotImplementedError:
+        return None  # an operator that tells no shape without data: Inductor has ways of its own
     if any(_reads_strides(node) for node in graph.find_nodes(op="call_function", target=aten.as_strided.default)):
         return None  # parts hand over contiguous values
     order = order_updates(graph)

@@ -140,10 +140,10 @@ def find_native(key: str, store: Store | None = None) -> NativeProgram | None:
     """The program of a key, if the cache has it."""
     store = store or open_store()
     entry = store.read(key)
-    if entry is None:
-        return None
+    if entry is None or not entry.description.get(UNITS):
+        return None  # a part of some program has no units of its own
     functions = []
-    for unit in range(int(entry.description.get(UNITS, 0))):
+    for unit in range(int(entry.description[UNITS])):
         libraries, schedule = find_libraries(entry, unit)
         if not libraries:
             return None

@@ -291,10 +291,13 @@ def test_a_compilation_waits_until_the_run_has_gone_on_for_twice_as_long_as_comp
     start_training, monkeypatch
 ):
     monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
-    small, large = (start(start_training, layers).program for layers in (1, 60))
-    assert compile_choice.choose_patience(small) == 20.0  # seconds: shorter runs are never worth it
-    assert compile_choice.estimate_seconds(large) > 20.0
+    small, large, larger = (start(start_training, layers).program for layers in (1, 60, 120))
+    assert compile_choice.choose_least_patience() == 20.0  # seconds: shorter runs are never worth it
+    assert compile_choice.choose_patience(small) >= 20.0
+    assert compile_choice.estimate_seconds(large) > 1.2 * compile_choice.estimate_seconds(small)
     assert compile_choice.choose_patience(large) == 2 * compile_choice.estimate_seconds(large)
+    # Layers that repeat are compiled once.
+    assert compile_choice.estimate_seconds(larger) < 1.5 * compile_choice.estimate_seconds(large)
     monkeypatch.setenv(compile_choice.PATIENCE_VARIABLE, "7")
     assert compile_choice.choose_patience(large) == 7.0, "who sets it has decided"
 
@@ -302,19 +305,19 @@ def test_a_compilation_waits_until_the_run_has_gone_on_for_twice_as_long_as_comp
 def test_a_run_is_not_compiled_before_it_is_worth_it_and_says_when_it_is(start_training, monkeypatch, caplog, cache):
     monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
     caplog.set_level("INFO", logger="openipu")
-    tiers = start(start_training, 1)._tiers
+    executable = start(start_training, 1)
+    tiers, patience = executable._tiers, int(compile_choice.choose_patience(executable.program))
     tiers.start()
-    for _ in range(19):
+    for _ in range(patience):
         tiers.note_run(1.0)
     assert tiers._build is None
     assert "compiled" not in caplog.text
-    for _ in range(2):
-        tiers.note_run(1.0)
+    tiers.note_run(1.0)
     assert tiers._build is not None
     assert (
-        "Stack is being compiled in the background, at low priority: its steps have taken 21 s, 1,000.00 ms each"
-        in (caplog.text)
-    )
+        f"Stack is being compiled in the background, at low priority: its steps have taken {patience + 1} s, "
+        "1,000.00 ms each"
+    ) in caplog.text
     tiers._build.stop()
     tiers.note_run(1.0)
     assert "stays in the instant tier: compiling it ended after" in caplog.text

@@ -71,7 +71,7 @@ def test_dropout_becomes_a_function_of_the_seed():
     assert all(isinstance(node.meta["val"], torch.Tensor) for node in draft.graph.nodes if node.op == "call_function")
     module = fx.GraphModule(nn.Module(), draft.graph)
     arguments = {InputKind.SEED: SEED, InputKind.INPUT: torch.ones(4, 8)}
-    by_node = {entry.node: arguments[entry.kind] for entry in draft.inputs}
+    by_node = {entry.node: arguments[entry.kind] for entry in draft.inputs} | draft.bound
     (result,) = module(*(by_node[node.name] for node in draft.graph.find_nodes(op="placeholder")))
     kept = (draw_bits(SEED, 0, (4, 8)).to(torch.int64) + 2**31) < 0.75 * 2**32
     assert torch.equal(result, kept.to(torch.float32) / 0.75)

@@ -57,8 +57,9 @@ def run_compiled(drafted, inputs, seed=0):
     expand_bits(drafted)
     expand_rounding(drafted)
     drafted.graph.lint()
-    assert not drafted.bound
-    arguments = list_arguments(drafted, inputs, seed)
+    given = iter(list_arguments(drafted, inputs, seed))
+    names = [node.name for node in drafted.graph.find_nodes(op="placeholder")]
+    arguments = [drafted.bound[name] if name in drafted.bound else next(given) for name in names]
     module = torch.fx.GraphModule(torch.nn.Module(), drafted.graph)
     options = {"emulate_precision_casts": True}
     with torch.no_grad():

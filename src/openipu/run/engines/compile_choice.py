@@ -14,17 +14,25 @@ import os
 
 from openipu.errors import OptionError
 from openipu.graph import Program
+from openipu.run.native import PART_NODES, find_repeats
 
 PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
 NEVER = float("inf")
 
 _LEAST_SECONDS = 20.0  # of steps: shorter runs are somebody's trials
 _PAYING_LENGTH = 2.0  # seconds of steps for each second of compiling
-# A CNN with 291 nodes takes 15 s to compile, BERT with 1,352 and 6,886 nodes 50 s and 263 s (docs/performance.md).
+# BERT with 1,352 and 6,886 nodes, 12 equal layers in the latter, takes 36 s and 74 s to compile (docs/performance.md).
 _COMPILER_START_SECONDS = 5.0
-_COMPILER_NODE_SECONDS = 0.0375
+_COMPILER_NODE_SECONDS = 0.0125
+_COMPILER_PART_SECONDS = _COMPILER_NODE_SECONDS * PART_NODES
 # Of steps. One function takes a second or two; rounding without native code makes steps several times longer.
 _KERNEL_SECONDS = 3.0
+
+
+def choose_least_patience() -> float:
+    """Seconds of steps before which no program is compiled, whatever its size."""
+    wished = _read_wish()
+    return _LEAST_SECONDS if wished is None else wished
 
 
 def choose_patience(program: Program) -> float:
@@ -46,10 +54,20 @@ def choose_dropout_patience() -> float:
 
 
 def estimate_seconds(program: Program) -> float:
-    """What compiling a program will take, on one core that is free."""
+    """What compiling a program will take, on one core that is free. Layers that repeat count once, but are a part of
+    their own, and leave one before them and one behind."""
     graphs = [graph for graph in (program.micro, program.update) if graph is not None]
-    nodes = sum(len(graph.module.graph.nodes) for graph in graphs)
-    return _COMPILER_START_SECONDS + _COMPILER_NODE_SECONDS * nodes
+    numbers: dict[object, int] = {}
+    sequence = [
+        numbers.setdefault((str(node.target), str(getattr(node.meta.get("val"), "shape", None))), len(numbers))
+        for graph in graphs
+        for node in graph.module.graph.nodes
+        if node.op == "call_function"
+    ]
+    repeats = find_repeats(sequence, 2 * PART_NODES)
+    nodes = len(sequence) - sum(repeat.saved for repeat in repeats)
+    parts = 1 + 2 * len(repeats)
+    return _COMPILER_START_SECONDS + _COMPILER_PART_SECONDS * parts + _COMPILER_NODE_SECONDS * nodes
 
 
 def estimate_kernel_seconds() -> float:

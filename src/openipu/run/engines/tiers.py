@@ -21,6 +21,7 @@ from openipu.run.engines.compile_choice import (
     NEVER,
     choose_dropout_patience,
     choose_kernel_patience,
+    choose_least_patience,
     choose_patience,
     estimate_kernel_seconds,
     estimate_seconds,
@@ -86,7 +87,8 @@ class Tiers:
         self._fold: int | None = None
         self._native: NativeProgram | None = None
         self._build: NativeBuild | None = None
-        self._patience = choose_patience(program) if self._wanted is Tier.AUTO else NEVER
+        self._patience = choose_least_patience() if self._wanted is Tier.AUTO else NEVER
+        self._weighed = False  # the program's size, which takes a look at all of its nodes
         choose = choose_kernel_patience if options.stochastic_rounding else choose_dropout_patience
         self._kernels_patience = choose() if self._wanted is Tier.AUTO else NEVER
         self._drops = False  # has dropouts that native code could compute,
@@ -137,10 +139,18 @@ class Tiers:
         elif self._build is not None:
             if self._build.done:
                 self._take_over(self._build)
-        elif self._spent_seconds > self._patience and self._has_tried():
+        elif self._spent_seconds > self._patience and self._has_tried() and self._should_pay():
             self._instant_seconds = min(self._times)
             self._compile_in_background()
             release_pages()
+
+    def _should_pay(self) -> bool:
+        """Whether the steps so far have been long enough for a program of this size."""
+        if not self._weighed:
+            self._weighed = True
+            if not self._parts:
+                self._patience = choose_patience(self._program)
+        return self._spent_seconds > self._patience
 
     def _follow_kernels(self) -> None:
         """Have the functions that programs share compiled once that pays, and use them."""

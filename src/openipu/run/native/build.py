@@ -24,7 +24,7 @@ from openipu.run.engines.pass_list import COMPILED
 from openipu.run.half.rounding import round_half
 from openipu.run.native.function import NativeFunction
 from openipu.run.native.graph_text import write_graph
-from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS
+from openipu.run.native.parts import CONSTANTS, LIBRARY, SIGNATURE, UNITS, find_libraries
 from openipu.run.native.process import CompilerProcess, Priority
 from openipu.run.native.scratch import Scratch, open_scratch
 from openipu.run.native.signature import Signature
@@ -53,7 +53,7 @@ class NativeProgram:
 
     @property
     def library(self) -> Path:
-        """The file of the first unit."""
+        """The file of the first unit, where that is a single one."""
         return self.entry.find(LIBRARY.format(0))
 
     def describe(self, facts: dict[str, Any]) -> None:
@@ -140,14 +140,16 @@ def find_native(key: str, store: Store | None = None) -> NativeProgram | None:
     """The program of a key, if the cache has it."""
     store = store or open_store()
     entry = store.read(key)
-    if entry is None or LIBRARY.format(0) not in entry:
-        return None
+    if entry is None or not entry.description.get(UNITS):
+        return None  # a part of some program has no units of its own
     functions = []
     for unit in range(int(entry.description[UNITS])):
-        if SIGNATURE.format(unit) not in entry:
-            continue
-        signature = Signature.parse(entry.read(SIGNATURE.format(unit)), entry.read(CONSTANTS.format(unit)))
-        functions.append(NativeFunction(entry.find(LIBRARY.format(unit)), signature))
+        libraries, schedule = find_libraries(entry, unit)
+        if not libraries:
+            return None
+        if SIGNATURE.format(unit) in entry:
+            signature = Signature.parse(entry.read(SIGNATURE.format(unit)), entry.read(CONSTANTS.format(unit)))
+            functions.append(NativeFunction(libraries, signature, schedule))
     return NativeProgram(store, entry, tuple(functions))
 
 

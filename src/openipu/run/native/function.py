@@ -1,12 +1,13 @@
 """A compiled graph as a function on device memory.
 
-In: a shared library that AOTInductor made of a draft, and the draft's signature. Out: a `MicroFunction`. The library
-takes every placeholder as an argument, in order, and writes weights, state and buffers in place.
+In: the library that AOTInductor made of a draft, or several and their schedule, and the draft's signature. Out: a
+`MicroFunction`. The code takes every placeholder as an argument, in order, and writes weights, state and buffers in
+place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +17,23 @@ from openipu.errors import InputError
 from openipu.graph import GraphInput, InputKind
 from openipu.run.engines.micro import MicroFunction
 from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.native.schedule import Run, Schedule
 from openipu.run.native.signature import Signature
 from openipu.run.update.updater import find_value
 
 
 class NativeFunction:
-    """A loaded library. It stays in memory for as long as the process: code cannot be unloaded safely."""
+    """Loaded libraries. They stay in memory for as long as the process: code cannot be unloaded safely.
 
-    def __init__(self, library: Path, signature: Signature) -> None:
+    `run` is the code itself: all placeholders, contiguous, to all results.
+    """
+
+    def __init__(self, libraries: Sequence[Path], signature: Signature, schedule: Schedule | None = None) -> None:
         self.signature = signature
         # One model instance: calls of one executable never overlap.
-        self._runner: Any = torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1)
-
-    @property
-    def run(self) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
-        """The code itself: all placeholders, contiguous, to all results."""
-        found: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]] = self._runner.run
-        return found
+        self._runners = [torch._C._aoti.AOTIModelContainerRunnerCpu(str(library), 1) for library in libraries]
+        parts: list[Run] = [runner.run for runner in self._runners]
+        self.run: Run = parts[0] if schedule is None else schedule.bind(parts)
 
     @property
     def gradients(self) -> tuple[GraphInput, ...]:
@@ -52,10 +53,10 @@ class NativeFunction:
             else:
                 values.append(find_value(entry, memory))
         slots = [index for index, value in enumerate(values) if value is None]
-        run = self._runner.run
+        run = self.run
 
         def call(*changing: torch.Tensor) -> Sequence[torch.Tensor]:
-            full = values.copy()
+            full: list[Any] = values.copy()
             for index, value in zip(slots, changing, strict=True):
                 full[index] = value.contiguous()
             results: Sequence[torch.Tensor] = run(full)

@@ -34,16 +34,17 @@ ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
 DRAW_STEP, ROW_STEP, COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
 
 
-def compute_bits(seed: Any, draw: int, shape: Sequence[int]) -> Any:
+def compute_bits(seed: Any, draw: Any, shape: Sequence[int]) -> Any:
     """Random int32 numbers of a shape, best in their high bits; a vector of seeds gives a dimension in front.
 
-    In tensors or proxies of them: the compiled tier gets these very operators.
+    In tensors or proxies of them: the compiled tier gets these very operators, and the draw's `number_draw` as a proxy.
     """
     rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
-    key = _finish(_mix(_add(seed, _wrap(draw * DRAW_STEP))))
-    batched = [] if _count_dimensions(seed) == 0 else [-1]
-    keys = _finish(_mix(_add(aten.view.default(key, [*batched, 1]), _list_steps(seed, rows, ROW_STEP))))
-    keys = aten.view.default(keys, [*batched, *shape[:-1], 1])
+    key = _finish(_mix(_add(seed, number_draw(draw) if isinstance(draw, int) else draw)))
+    seeds = _find_shape(seed)
+    key = aten.view.default(_store(key, seeds), [*seeds, 1])
+    keys = _finish(_mix(_add(key, _list_steps(seed, rows, ROW_STEP))))
+    keys = aten.view.default(_store(keys, [*seeds, rows]), [*seeds, *shape[:-1], 1])
     bits = _mix(_add(keys, _list_steps(seed, columns, COLUMN_STEP)))
     return bits if shape else aten.squeeze.dim(bits, -1)
 
@@ -74,13 +75,30 @@ def _list_steps(seed: Any, count: int, step: int) -> Any:
     return aten.mul.Tensor(numbers, step)
 
 
+def _store(value: Any, shape: list[int]) -> Any:
+    """The same value, which Inductor computes once: it stores what `as_strided` is taken of, and with a value's own
+    shape and strides that changes nothing.
+
+    Each step of a hash reads its operand twice: what is not stored is written out in operators that double with each
+    step, and takes as much longer to compile.
+    """
+    if not isinstance(value, fx.Proxy):
+        return value
+    return aten.as_strided.default(value, shape, [math.prod(shape[place + 1 :]) for place in range(len(shape))])
+
+
+def number_draw(draw: int) -> int:
+    """What the seed is counted on by for a draw."""
+    return _wrap(draw * DRAW_STEP)
+
+
 def _wrap(number: int) -> int:
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _count_dimensions(seed: Any) -> int:
+def _find_shape(seed: Any) -> list[int]:
     value = seed.node.meta["val"] if isinstance(seed, fx.Proxy) else seed
-    return int(value.dim())
+    return list(value.shape)
 
 
 def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None = None) -> torch.Tensor:
@@ -100,7 +118,7 @@ def _list_keys(
     seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None
 ) -> tuple[_Numbers, _Numbers]:
     """A number for each row of a draw, of all seeds together, and one for each column: bits are their mixed sums."""
-    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(_wrap(draw * DRAW_STEP)), finish=True)
+    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(number_draw(draw)), finish=True)
     if places is None:
         rows = _keep_steps(math.prod(shape[:-1]), ROW_STEP)
     else:
@@ -237,18 +255,24 @@ _RULES: dict[Any, _Rule] = {
 
 
 def expand_bits(draft: Draft) -> None:
-    """Write the draws as plain integer operators, which Inductor fuses with what reads them."""
+    """Write the draws as plain integer operators, which Inductor fuses with what reads them.
+
+    Which draw it is comes in as a value: layers that differ in nothing else are then the same code.
+    """
     tracer = fx.proxy.GraphAppendingTracer(draft.graph)
-    for node in list(draft.graph.nodes):
-        if node.target is not random_bits:
-            continue
+    numbers: dict[int, fx.Node] = {}
+    for node in draft.graph.find_nodes(op="call_function", target=random_bits):
         seed, draw, shape = node.args
-        before = set(draft.graph.nodes)
+        if draw not in numbers:
+            numbers[draw] = draft.add_placeholder(f"draw_{draw}", torch.tensor(number_draw(draw), dtype=torch.int32))
+            numbers[draw].meta = {"val": torch.empty((), dtype=torch.int32, device="meta")}
+        before = node.prev
         with draft.graph.inserting_before(node):
-            bits = compute_bits(fx.Proxy(seed, tracer), draw, shape)
-        for made in draft.graph.nodes:
-            if made not in before:
-                set_value(made, node.meta)
+            bits = compute_bits(fx.Proxy(seed, tracer), fx.Proxy(numbers[draw], tracer), shape)
+        made = before.next
+        while made is not node:
+            set_value(made, node.meta)
+            made = made.next
         node.replace_all_uses_with(bits.node)
         draft.graph.erase_node(node)
 

@@ -79,6 +79,26 @@ def test_an_index_that_is_expanded_over_features_adds_rows(op: str, one_tile: Co
     assert single.cycles == 6 * (33 + 2 * 64 * 12)  # 12 x 64 elements, each by itself: 128 a worker
 
 
+def copy_rows(entries: int, lookups: int, row: int) -> OpSite:
+    table, index = Operand((entries, row), F32), Operand((lookups,), I64)
+    return OpSite("aten.index_copy.default", (table, 0, index, Operand((lookups, row), F32)), {}, (table,))
+
+
+def test_rows_that_replace_others_are_written_and_not_added_up(one_tile: CostContext) -> None:
+    table, exchange, rows = cost_op(copy_rows(100, 12, 64), one_tile).steps
+    assert table.name == "table"
+    assert exchange.cycles == 12 * (64 * 4 + 4) / 4  # twelve rows of 64 floats, each with its index
+    assert rows.cycles == 6 * (33 + 2 * (12 + 3 * 31))
+    assert rows.flops == 0
+
+
+def test_a_row_of_a_large_table_needs_no_second_table(bow: CostContext) -> None:
+    cost = cost_op(copy_rows(64, 1, 1 << 20), bow)  # 256 MiB, of which one row of 4 MiB is replaced
+    columns = cost.plan["column_splits"]
+    assert cost.scratch_bytes_per_tile == -(-(1 << 20) // columns) * 4 + 4  # a tile's part of the row, and the index
+    assert cost.in_place
+
+
 def test_an_index_that_is_expanded_over_features_takes_rows(one_tile: CostContext) -> None:
     exchange, slices = cost_op(scatter("gather", 100, 12, 64, (1,)), one_tile).steps
     assert exchange.cycles == 12 * 4 / 4  # twelve indices of four bytes, not 768

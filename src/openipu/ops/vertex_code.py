@@ -28,7 +28,7 @@ _CODE_BYTES: Mapping[str, int] = {
     "poplin::Transpose2D": 500,
     "popops::Reduce": 500,
     "popops::MultiSlice": 450,
-    "popops::MultiUpdateAdd": 450,
+    "popops::MultiUpdate": 450,
     "popops::DynamicSlice2D": 350,
     "popops::DynamicUpdateSlice2D": 350,
     "popops::Copy": 120,
@@ -48,6 +48,7 @@ _STATE_BYTES: Mapping[str, int] = {
     "poplin::ConvPartialHorizontalMac": 3 * POINTER_BYTES + SPAN_BYTES + 16,
     "popops::Reduce": POINTER_BYTES + SPAN_BYTES + 8,
     "popops::MultiSlice": 3 * POINTER_BYTES + 12,  # indices, table, result, sizes
+    "popops::MultiUpdate": 3 * POINTER_BYTES + 12,
     "popops::MultiUpdateAdd": 4 * POINTER_BYTES + 12,
     "popops::Pool": 2 * POINTER_BYTES + SPAN_BYTES + 12,
 }

@@ -23,6 +23,7 @@ from openipu.ops.steps import Steps, exchange, name_vertex, pass_over, wrap
 
 _GATHER_BASIS = "Poplibs multiSlice: W(30 + k(19 + 2 c(elements / 2))), 8 cycles a lookup out of range; two stages"
 _SCATTER_BASIS = "Poplibs multiUpdateAdd: zero float partials, W(33 + k(12 + 3(atoms - 1))), reduction, scaled add"
+_UPDATE_BASIS = "Poplibs multiUpdate, as multiUpdateAdd without partials: W(33 + k(12 + 3(atoms - 1)))"
 _INDEX_BYTES = 4
 _ATOM_ELEMENTS = 2  # published: a slice moves two halves or two floats at a time
 _OUT_OF_RANGE_CYCLES = 8
@@ -99,6 +100,33 @@ def cost_scatter_of(problem: Lookup, context: CostContext, *, from_zero: bool) -
     )
 
 
+def cost_update_of(problem: Lookup, context: CostContext) -> OpCost:
+    """Rows written over those of a copy of a table. Nothing is added up, so that there are no partial tables: every
+    tile gets all rows, as far as its own columns reach, and writes those of its own entries where they lie."""
+    table = problem.entries * problem.row
+    steps: Steps = pass_over(COPY, table, problem.dtype, context, name="table")
+    scratch = 0
+    plan: dict[str, int] = {}
+    if problem.lookups and problem.row and problem.entries:
+        options = [
+            (split, *_write_rows(problem, split, context, adds=False))
+            for split in _list_splits(problem, context)
+            if split.lookups == 1
+        ]
+        split, update, scratch = _choose(options, context)
+        steps += update
+        plan = {"column_splits": split.columns, "entry_splits": split.entries}
+    return OpCost(
+        Family.SCATTER,
+        steps,
+        scratch_bytes_per_tile=scratch,
+        in_place=True,
+        provenance=Provenance.DERIVED,
+        basis=_UPDATE_BASIS,
+        plan=plan,
+    )
+
+
 Option = tuple[Split, Steps, int]
 
 
@@ -163,9 +191,19 @@ def _slice(
 
 
 def _scatter_steps(problem: Lookup, split: Split, context: CostContext) -> tuple[Steps, int]:
+    steps, arriving = _write_rows(problem, split, context, adds=True)
+    partial_bytes = ceil_divide(problem.entries, split.entries) * ceil_divide(problem.row, split.columns) * 4
+    if split.lookups > 1:
+        table = problem.entries * problem.row
+        partials = Reduction((split.lookups, table), (0,), torch.float32)
+        steps += reduce_elements(partials, context, name="partial tables").steps
+    return steps, arriving + partial_bytes
+
+
+def _write_rows(problem: Lookup, split: Split, context: CostContext, *, adds: bool) -> tuple[Steps, int]:
+    """Rows arrive on the tiles of their table, and are added or written; and the bytes of them that a tile holds."""
     target = context.target
     columns = ceil_divide(problem.row, split.columns)
-    entries = ceil_divide(problem.entries, split.entries)
     lookups = ceil_divide(problem.lookups, split.lookups)
     workers = target.workers_per_tile
     arriving = lookups * (columns * problem.element_bytes + _INDEX_BYTES)
@@ -178,19 +216,14 @@ def _scatter_steps(problem: Lookup, split: Split, context: CostContext) -> tuple
     steps += (
         CostStep(
             StepKind.COMPUTE,
-            "add rows",
+            "add rows" if adds else "write rows",
             workers * per_worker * target.compute_scale,
             split.tiles,
-            flops=problem.lookups * problem.row,
-            vertex=name_vertex("MultiUpdateAdd", problem.dtype),
+            flops=problem.lookups * problem.row if adds else 0,
+            vertex=name_vertex("MultiUpdateAdd" if adds else "MultiUpdate", problem.dtype),
         ),
     )
-    partial_bytes = entries * columns * 4
-    if split.lookups > 1:
-        table = problem.entries * problem.row
-        partials = Reduction((split.lookups, table), (0,), torch.float32)
-        steps += reduce_elements(partials, context, name="partial tables").steps
-    return steps, arriving + partial_bytes
+    return steps, arriving
 
 
 def count_rows(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int]:

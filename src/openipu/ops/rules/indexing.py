@@ -12,7 +12,7 @@ import torch
 from openipu.ops.cost import CostContext, Family, OpCost, Operand, OpSite
 from openipu.ops.kernels import ADD, MULTIPLY
 from openipu.ops.rule import read_argument, read_operand
-from openipu.ops.rules.gather import Lookup, cost_gather_of, cost_scatter_of, count_rows
+from openipu.ops.rules.gather import Lookup, cost_gather_of, cost_scatter_of, cost_update_of, count_rows
 from openipu.ops.steps import combine, pass_over, wrap
 
 
@@ -87,11 +87,20 @@ def cost_scatter(site: OpSite, context: CostContext) -> OpCost:
 
 
 def cost_index_add(site: OpSite, context: CostContext) -> OpCost:
-    """`index_add(self, dim, index, source)`, `index_copy`, `index_fill`: whole slices."""
+    """`index_add(self, dim, index, source)`: whole slices."""
+    return cost_scatter_of(_find_slices(site), context, from_zero=False)
+
+
+def cost_index_copy(site: OpSite, context: CostContext) -> OpCost:
+    """`index_copy(self, dim, index, source)`, `index_fill`: whole slices, written over what was there."""
+    return cost_update_of(_find_slices(site), context)
+
+
+def _find_slices(site: OpSite) -> Lookup:
     table, index = read_operand(site, 0, "self"), read_operand(site, 2, "index")
     dim = int(read_argument(site, 1, "dim", 0)) % max(1, len(table.shape))
     entries, row = count_rows(table.shape, (dim,) if table.shape else ())
-    return cost_scatter_of(Lookup(entries, row, index.elements, table.dtype), context, from_zero=False)
+    return Lookup(entries, row, index.elements, table.dtype)
 
 
 def _find_rows(table: Operand, index: Operand) -> Lookup:

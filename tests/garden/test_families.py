@@ -40,7 +40,7 @@ def test_a_goal_is_far_from_what_guessing_gives(family):
 QUICK = ["sales-forecast", "autoencoder", "rnn-t"]
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [*QUICK[:2], pytest.param(QUICK[2], marks=pytest.mark.thorough)])
 def test_a_quick_family_reaches_its_quality_and_again_the_same(name):
     family = find_family(name)
     told = []

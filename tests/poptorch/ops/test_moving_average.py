@@ -68,7 +68,13 @@ def train_by_hand(count, calls=3):
 
 @pytest.mark.parametrize(
     ("tier", "accumulation", "replicas"),
-    [("instant", 1, 1), ("instant", 3, 1), ("instant", 2, 2), ("compiled", 1, 1), ("compiled", 2, 2)],
+    [
+        ("instant", 1, 1),
+        ("instant", 3, 1),
+        ("instant", 2, 2),
+        pytest.param("compiled", 1, 1, marks=pytest.mark.thorough),
+        ("compiled", 2, 2),
+    ],
 )
 def test_a_teacher_moves_once_an_update_however_many_micro_batches_there_are(tier, accumulation, replicas, monkeypatch):
     monkeypatch.setenv("OPENIPU_TIER", tier)

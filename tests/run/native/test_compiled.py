@@ -47,7 +47,11 @@ def train(start_training, tier, runs=4, **options):
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("batching", [{}, {"device_iterations": 2, "gradient_accumulation": 2}], ids=["plain", "both"])
+@pytest.mark.parametrize(
+    "batching",
+    [pytest.param({}, marks=pytest.mark.thorough), {"device_iterations": 2, "gradient_accumulation": 2}],
+    ids=["plain", "both"],
+)
 def test_a_compiled_step_equals_an_instant_one_dropout_included(start_training, batching):
     instant, expected = train(start_training, Tier.INSTANT, **batching)
     other, losses = train(start_training, Tier.COMPILED, **batching)

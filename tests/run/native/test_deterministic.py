@@ -37,7 +37,13 @@ def train(case, number, threads, cache):
 
 
 @pytest.mark.parametrize(
-    ("case", "threads", "others"), [("float", 1, 0), ("float", 2, 2), ("half", 1, 0), ("half", 2, 0)]
+    ("case", "threads", "others"),
+    [
+        pytest.param("float", 1, 0, marks=pytest.mark.thorough),
+        ("float", 2, 2),
+        pytest.param("half", 1, 0, marks=pytest.mark.thorough),
+        ("half", 2, 0),
+    ],
 )
 def test_weights_and_losses_are_the_same_bits_in_every_process(case, threads, others, tmp_path):
     tier, expected = train(case, 0, threads, tmp_path)

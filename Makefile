@@ -55,7 +55,7 @@ test-paddle: $(PADDLE_READY) ## the tests beside Paddle, in its environment
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle
 
 test-tensorflow: $(TF_READY) ## the tests beside TensorFlow, in its environment
-	OMP_NUM_THREADS=1 $(TF)/bin/python -m pytest tests/tensorflow
+	OMP_NUM_THREADS=1 $(TF)/bin/python -m pytest -n 2 --dist loadfile tests/tensorflow
 
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
 	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

@@ -62,7 +62,7 @@ def list_aims(figures: Figures) -> Iterator[Aim]:
 def _list_training_aims(figures: Figures) -> Iterator[Aim]:
     def list_speeds(against: str, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, float | None]:
         cells = {MODELS[name].title: Cell(name) for name in MODELS if wanted(name)}
-        return {title: _find_median(figures.find_speed(cell, CHOSEN.name, against)) for title, cell in cells.items()}
+        return {title: _find_median(figures.find_own_speed(cell, against)) for title, cell in cells.items()}
 
     eager, compiled = list_speeds(EAGER.name), list_speeds(COMPILE.name)
     yield _check_mean("Training, float32, over eager: geometric mean", eager.values(), 1.5)
@@ -72,7 +72,7 @@ def _list_training_aims(figures: Figures) -> Iterator[Aim]:
     small = list_speeds(EAGER.name, lambda name: name in ("cnn", "bert_small"))
     yield _check_least("Training, float32, over eager: CNN and small BERT", small, 1.4)
     shares = {
-        entry.title: _find_median(figures.find_limit_share(Cell(name), CHOSEN.name))
+        entry.title: _find_median(figures.find_own_limit_share(Cell(name)))
         for name, entry in MODELS.items()
         if entry.large
     }
@@ -156,9 +156,7 @@ def _list_resource_aims(figures: Figures) -> Iterator[Aim]:
     twelve, twenty_four = figures.find_planning(12), figures.find_planning(24)
     ratio = None if twelve is None or twenty_four is None else twenty_four.median / twelve.median
     yield _check_most("Planning time: 24 layers over 12", {"BERT": ratio}, 2.2)
-    memory = {
-        entry.title: figures.find_memory_ratio(Cell(name), CHOSEN.name, EAGER.name) for name, entry in MODELS.items()
-    }
+    memory = {entry.title: figures.find_own_memory_ratio(Cell(name), EAGER.name) for name, entry in MODELS.items()}
     yield _check_most("Peak memory of a training step over eager's: each model", memory, 1.1)
 
 

@@ -54,6 +54,15 @@ class Figures:
         error: str | None = self._find_way(cell, way).get("error")
         return error
 
+    def find_own_limit_share(self, cell: Cell) -> Spread | None:
+        """The share of openipu's own choice; of its instant tier where nothing was compiled."""
+        return self.find_limit_share(cell, CHOSEN.name) or self.find_limit_share(cell, INSTANT.name)
+
+    def find_own_memory_ratio(self, cell: Cell, against: str) -> float | None:
+        """The same of the peak of memory."""
+        own = self.find_memory_ratio(cell, CHOSEN.name, against)
+        return self.find_memory_ratio(cell, INSTANT.name, against) if own is None else own
+
     def find_limit_share(self, cell: Cell, way: str) -> Spread | None:
         """The least possible time of a step, by the host's rates in the same round, over the time that it took."""
         result = self.store.read("steps").get(cell.key, {})

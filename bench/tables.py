@@ -94,7 +94,7 @@ def make_speed_table(figures: Figures, name: str, title: str, variant: str) -> T
             if figures.find_error(cell, way.name):
                 texts[index] = "failed"
         row = (MODELS[model].title, show_milliseconds(figures.find_seconds(cell, EAGER.name)), *texts)
-        share = figures.find_limit_share(cell, CHOSEN.name)
+        share = figures.find_own_limit_share(cell)
         table.rows.append(row + (((f"{share.median:.0%}" if share else MISSING),) if limited else ()))
     if len(table.rows) > 1:
         means = [find_geometric_mean(column) for column in columns]

@@ -15,7 +15,7 @@ from openipu.ops.cost import (
 )
 from openipu.ops.lookup import cost_op, find_rule, list_ops
 from openipu.ops.rule import Rule
-from openipu.ops.rules.streaming import LOAD, STORE
+from openipu.ops.rules.streaming import LOAD, STORE, cost_streaming
 from openipu.ops.traits import TRAITS, Trait, find_traits, has_trait
 from openipu.ops.vertex_code import (
     estimate_control_code_bytes,
@@ -40,6 +40,7 @@ __all__ = [
     "StepKind",
     "Trait",
     "cost_op",
+    "cost_streaming",
     "estimate_control_code_bytes",
     "estimate_exchange_code_bytes",
     "estimate_step_state_bytes",

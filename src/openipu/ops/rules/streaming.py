@@ -6,7 +6,7 @@ tensors that are kept off chip, and for entries of remote buffers, also inside o
 
 from __future__ import annotations
 
-from openipu.machine import Provenance
+from openipu.machine import Provenance, Target
 from openipu.ops.cost import CostContext, CostStep, Family, OpCost, OpSite, Placement, StepKind
 
 LOAD = "openipu.load_from_streaming_memory"
@@ -17,14 +17,13 @@ TRANSFERS = {LOAD: "load from streaming memory", STORE: "store to streaming memo
 def cost_transfer(site: OpSite, context: CostContext) -> OpCost:
     """The tensor that the site names, once."""
     moved_bytes = sum(operand.bytes for operand in site.operands)
-    seconds = moved_bytes / context.streaming_bytes_per_second
-    step = CostStep(
-        StepKind.HOST,
-        TRANSFERS[site.op],
-        seconds * context.target.clock_hz,
-        context.target.tiles,
-        moved_bytes=moved_bytes,
-    )
+    return cost_streaming(site.op, moved_bytes, context.streaming_bytes_per_second, context.target)
+
+
+def cost_streaming(how: str, moved_bytes: int, bytes_per_second: float, target: Target) -> OpCost:
+    """So many bytes, one way."""
+    cycles = moved_bytes / bytes_per_second * target.clock_hz
+    step = CostStep(StepKind.HOST, TRANSFERS[how], cycles, target.tiles, moved_bytes=moved_bytes)
     return OpCost(
         Family.TRANSFER, (step,), Placement.LINEAR, provenance=Provenance.DERIVED, basis="bytes over the link"
     )

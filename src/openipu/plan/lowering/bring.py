@@ -109,21 +109,21 @@ class TaskList:
         if storage.always_live or not find_residence(VariableKind.ACTIVATION, value.operand, self.options).off_chip:
             return
         self.parked.add(id(storage))
-        cost = transfers.cost_off_chip("store to streaming memory", storage.operand.bytes, self.system)
+        cost = transfers.cost_off_chip(STORE, storage.operand.bytes, self.system)
         self._transfer(STORE, value, note, place, (value,), (), cost)
 
     def load_entry(self, name: str, buffer: Value, operand: Operand, note: Note, place: Place) -> Value:
         """Some entries of a remote buffer, on chip."""
         storage = self.new_storage(name, VariableKind.ACTIVATION, operand)
         storage.place, entry = place, Value(storage, operand)
-        cost = transfers.cost_off_chip("load from streaming memory", operand.bytes, self.system)
+        cost = transfers.cost_off_chip(LOAD, operand.bytes, self.system)
         self._transfer(LOAD, entry, note, place, (buffer,), (entry,), cost)
         return entry
 
     def store_entry(self, entry: Value, note: Note, place: Place) -> None:
         """Some entries of a remote buffer, replaced."""
         entry = self._bring(entry, note, place)
-        cost = transfers.cost_off_chip("store to streaming memory", entry.operand.bytes, self.system)
+        cost = transfers.cost_off_chip(STORE, entry.operand.bytes, self.system)
         self._transfer(STORE, entry, note, place, (entry,), (), cost)
 
     def count_stashes(self, last_stage: int) -> None:
@@ -206,8 +206,7 @@ class TaskList:
                 brought = Value(local, size)
                 costs = []
                 if away:
-                    name = "load from streaming memory"
-                    costs.append(transfers.cost_off_chip(name, storage.operand.bytes, self.system))
+                    costs.append(transfers.cost_off_chip(LOAD, storage.operand.bytes, self.system))
                 if gathers:
                     costs.append(transfers.cost_gather(size.bytes, self.replicas, self.ipus, self.system))
                 if not costs:
@@ -226,7 +225,7 @@ class TaskList:
         if not value.storage.residence.off_chip:
             return
         local = source or Value(self.local[id(value.storage), place.ipu, place.phase], value.operand)
-        cost = transfers.cost_off_chip("store to streaming memory", local.storage.operand.bytes, self.system)
+        cost = transfers.cost_off_chip(STORE, local.storage.operand.bytes, self.system)
         self._transfer(STORE, local, note, place, (local,), (), cost)
 
     def _transfer(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from openipu.errors import PlanError
 from openipu.graph import Collective
 from openipu.machine import Provenance, System
+from openipu.ops import cost_streaming
 from openipu.ops.cost import CostStep, Family, OpCost, OpSite, Placement, StepKind
 from openipu.plan.collectives import count_all_reduce_cycles, count_share_cycles, find_copy_rate
 
@@ -34,9 +35,9 @@ def cost_gather(moved_bytes: int, replicas: int, ipus: int, system: System) -> O
     return _wrap_transfer(StepKind.LINK, "gather shares", received, cycles, system)
 
 
-def cost_off_chip(name: str, moved_bytes: int, system: System) -> OpCost:
-    """One tensor between an IPU and the memory beside it."""
-    return _make_transfer(StepKind.HOST, name, moved_bytes, find_streaming_rate(system), system)
+def cost_off_chip(how: str, moved_bytes: int, system: System) -> OpCost:
+    """One tensor between an IPU and the memory beside it: `LOAD` or `STORE`."""
+    return cost_streaming(how, moved_bytes, find_streaming_rate(system), system.target)
 
 
 def find_streaming_rate(system: System) -> float:

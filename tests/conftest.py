@@ -10,6 +10,8 @@ import importlib.util
 import os
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
@@ -59,3 +61,31 @@ def _same_seeds():
         loaded["keras"].utils.set_random_seed(0)
     if "paddle" in loaded:
         loaded["paddle"].seed(0)
+
+
+# where native code that all programs share is installed
+_KERNELS = ("run.half.rounded_draws", "run.passes.native_dropout", "run.passes.native_products")
+
+
+@contextmanager
+def _keep_kernels() -> Iterator[None]:
+    """Native code that is installed inside is not there afterwards, and what was there before is."""
+    names = [f"openipu.{name}" for name in _KERNELS]
+    before = {name: list(sys.modules[name]._installed) for name in names if name in sys.modules}
+    yield
+    for name in names:
+        if name in sys.modules:
+            sys.modules[name]._installed[:] = before.get(name, [])
+
+
+@pytest.fixture(autouse=True)
+def _same_kernels():
+    """No test's programs run code that another one has installed."""
+    with _keep_kernels():
+        yield
+
+
+@pytest.fixture
+def keep_kernels():
+    """What keeps tests apart, for its own test."""
+    return _keep_kernels

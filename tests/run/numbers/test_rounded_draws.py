@@ -28,7 +28,7 @@ from openipu.run.half.rounding import round_half
 from openipu.run.native import NativeBuild, NotCompiledError, prepare_kernels, shared_kernels, take_over_kernels
 from openipu.run.native.shared_kernels import load_rounding, write_job
 from openipu.run.passes.native_dropout import has_dropout, install_dropout
-from openipu.run.passes.native_products import install_products
+from openipu.run.passes.native_products import has_products, install_products
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
@@ -188,9 +188,7 @@ def builds(tmp_path, monkeypatch):
     monkeypatch.setattr(shared_kernels, "_builds", [])
     monkeypatch.setattr(shared_kernels, "NativeBuild", Build)
     Build.made.clear()
-    yield Build.made
-    install_kernel(None)
-    install_dropout(None)
+    return Build.made
 
 
 def test_nothing_is_compiled_that_was_not_asked_for(builds):
@@ -210,6 +208,19 @@ def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds, mo
     take_over_kernels()
     assert has_kernel()
     assert has_dropout()
+    assert has_products()
+
+
+def test_code_that_a_test_installs_is_gone_for_the_next_one(keep_kernels):
+    installs, found = (install_kernel, install_dropout, install_products), (has_kernel, has_dropout, has_products)
+    with keep_kernels():
+        for install in installs:
+            install(lambda *operands: None)
+        with keep_kernels():
+            for install in installs:
+                install(None)
+        assert [has() for has in found] == [True] * 3
+    assert [has() for has in found] == [False] * 3
 
 
 def test_without_a_compiler_it_is_tried_once(builds):

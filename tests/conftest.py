@@ -63,19 +63,23 @@ def _same_seeds():
         loaded["paddle"].seed(0)
 
 
-# where native code that all programs share is installed
-_KERNELS = ("run.half.rounded_draws", "run.passes.native_dropout", "run.passes.native_products")
+# where native code that all programs share is installed, and where its compilation is kept while it goes on
+_KERNELS = {
+    "openipu.run.half.rounded_draws": "_installed",
+    "openipu.run.passes.native_dropout": "_installed",
+    "openipu.run.passes.native_products": "_installed",
+    "openipu.run.native.shared_kernels": "_builds",
+}
 
 
 @contextmanager
 def _keep_kernels() -> Iterator[None]:
-    """Native code that is installed inside is not there afterwards, and what was there before is."""
-    names = [f"openipu.{name}" for name in _KERNELS]
-    before = {name: list(sys.modules[name]._installed) for name in names if name in sys.modules}
+    """Native code that is installed or being compiled inside is gone afterwards, and what was there before is back."""
+    before = {name: list(getattr(sys.modules[name], kept)) for name, kept in _KERNELS.items() if name in sys.modules}
     yield
-    for name in names:
+    for name, kept in _KERNELS.items():
         if name in sys.modules:
-            sys.modules[name]._installed[:] = before.get(name, [])
+            getattr(sys.modules[name], kept)[:] = before.get(name, [])
 
 
 @pytest.fixture(autouse=True)

@@ -45,6 +45,7 @@ def kernel(tmp_path_factory):
         pytest.skip("needs a C++ compiler")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENIPU_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        patch.setattr(shared_kernels, "_builds", [])
         program = NativeBuild(write_job(), background=False).finish()
         # Another process would find it in the cache.
         prepare_kernels(build=False)
@@ -212,15 +213,21 @@ def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds, mo
 
 
 def test_code_that_a_test_installs_is_gone_for_the_next_one(keep_kernels):
-    installs, found = (install_kernel, install_dropout, install_products), (has_kernel, has_dropout, has_products)
+    def find():
+        return [has_kernel(), has_dropout(), has_products(), bool(shared_kernels._builds)]
+
+    def install(kernel, builds):
+        install_kernel(kernel)
+        install_dropout(kernel)
+        install_products(kernel)
+        shared_kernels._builds[:] = builds
+
     with keep_kernels():
-        for install in installs:
-            install(lambda *operands: None)
+        install(lambda *operands: None, [None])
         with keep_kernels():
-            for install in installs:
-                install(None)
-        assert [has() for has in found] == [True] * 3
-    assert [has() for has in found] == [False] * 3
+            install(None, [])
+        assert find() == [True] * 4
+    assert find() == [False] * 4
 
 
 def test_without_a_compiler_it_is_tried_once(builds):

@@ -2,8 +2,9 @@
 
 In: the products of all steps' inputs, and the weights of the state, packed in blocks of units with their four gates
 beside one another. Out: the states of all steps and the last cell. A block's product stays in registers for some
-samples at a time, its gates are computed from there, and threads share the units out: each reads the same part of the
-weights in every step, from its own cache.
+samples at a time, and its gates are computed from there. Threads share the samples out, and never wait for one another.
+Of few samples they share the units out: each reads the same part of the weights in every step, from its own cache, and
+waits for the others' states at the end of a step.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ FUNCTION = "run_lstm"
 WIDTH_FUNCTION = "count_lstm_lanes"  # units of a block
 
 SOURCE = f"""
+#include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <thread>
+#include <omp.h>
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
@@ -24,6 +28,13 @@ constexpr int LANES = 16, MOST_ROWS = 6;  // 24 of 32 registers hold sums
 constexpr int LANES = 8, MOST_ROWS = 2;
 #else
 constexpr int LANES = 4, MOST_ROWS = 2;
+#endif
+constexpr int64_t SAMPLES_APIECE = 8;  // of each thread; with fewer, reading all weights takes longer than to multiply
+constexpr int64_t PATIENCE = 4096;  // turns, some 50 microseconds: several times what a step takes
+#if defined(__x86_64__)
+#define REST() __builtin_ia32_pause()
+#else
+#define REST()
 #endif
 typedef float fvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
@@ -131,6 +142,50 @@ static void multiply_rows(int rows, const float* weights, const float* state, in
 #endif
   }}
 }}
+// Threads wait here for one another after each step. One that waits long lets others have its core: where there are
+// fewer free cores than threads, the one that it waits for may need it.
+struct Gate {{
+  alignas(64) std::atomic<int64_t> arrived{{0}};
+  void pass(int64_t until) {{
+    arrived.fetch_add(1, std::memory_order_acq_rel);
+    for (int64_t turn = 0; arrived.load(std::memory_order_acquire) < until; turn++)
+      if (turn < PATIENCE)
+        REST();
+      else
+        std::this_thread::yield();
+  }}
+}};
+struct Layer {{
+  const float *given, *weights, *bias, *first;
+  float *cells, *states;
+  int64_t steps, samples, width;
+  bool reverse;
+}};
+struct Range {{
+  int64_t from, until;
+}};
+static inline Range share(int64_t count, int64_t part, int64_t parts) {{
+  return {{count * part / parts, count * (part + 1) / parts}};
+}}
+// One step of some samples and some blocks of units.
+static void run_step(const Layer& layer, int64_t step, Range samples, Range blocks) {{
+  alignas(64) float sums[MOST_ROWS * 4 * LANES];
+  const int64_t width = layer.width, place = layer.reverse ? layer.steps - 1 - step : step;
+  const int64_t before = layer.reverse ? place + 1 : place - 1;
+  const float* state = step ? layer.states + before * layer.samples * width : layer.first;
+  for (int64_t block = blocks.from; block < blocks.until; block++) {{
+    const int64_t unit = block * LANES;
+    int64_t row = samples.from;
+    for (int64_t part = (samples.until - row + MOST_ROWS - 1) / MOST_ROWS; part > 0; part--) {{
+      const int rows = int((samples.until - row + part - 1) / part);
+      const int64_t sample = place * layer.samples + row;
+      multiply_rows(rows, layer.weights + block * width * 4 * LANES, state + row * width, width, sums);
+      close(rows, sums, layer.given + sample * 4 * width + unit, layer.bias ? layer.bias + unit : nullptr,
+            layer.cells + row * width + unit, layer.states + sample * width + unit, width, width - unit);
+      row += rows;
+    }}
+  }}
+}}
 }}  // namespace lstm
 extern "C" int {WIDTH_FUNCTION}() {{ return lstm::LANES; }}
 // `given`: steps, samples, gates, units. `weights`: blocks, units of the state, gates, units of the block. `cells`: the
@@ -139,24 +194,18 @@ extern "C" void {FUNCTION}(const float* given, const float* weights, const float
                            float* cells, float* states, int64_t steps, int64_t samples, int64_t width,
                            int reverse, int threads) {{
   using namespace lstm;
-  const int64_t blocks = (width + LANES - 1) / LANES, parts = (samples + MOST_ROWS - 1) / MOST_ROWS;
+  const Layer layer{{given, weights, bias, first, cells, states, steps, samples, width, reverse != 0}};
+  const int64_t blocks = (width + LANES - 1) / LANES;
+  Gate gate;
 #pragma omp parallel num_threads(threads) if (steps * samples * width * width > (1 << 16))
   {{
-    alignas(64) float sums[MOST_ROWS * 4 * LANES];
-    for (int64_t step = 0; step < steps; step++) {{
-      const int64_t place = reverse ? steps - 1 - step : step, before = reverse ? place + 1 : place - 1;
-      const float* state = step ? states + before * samples * width : first;
-#pragma omp for schedule(static)
-      for (int64_t block = 0; block < blocks; block++) {{
-        const int64_t unit = block * LANES, count = width - unit;
-        int64_t row = 0;
-        for (int64_t part = parts; part > 0; part--) {{
-          const int rows = int((samples - row + part - 1) / part);
-          multiply_rows(rows, weights + block * width * 4 * LANES, state + row * width, width, sums);
-          close(rows, sums, given + (place * samples + row) * 4 * width + unit, bias ? bias + unit : nullptr,
-                cells + row * width + unit, states + (place * samples + row) * width + unit, width, count);
-          row += rows;
-        }}
+    const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
+    if (samples >= parts * SAMPLES_APIECE) {{
+      for (int64_t step = 0; step < steps; step++) run_step(layer, step, share(samples, part, parts), {{0, blocks}});
+    }} else {{
+      for (int64_t step = 0; step < steps; step++) {{
+        run_step(layer, step, {{0, samples}}, share(blocks, part, parts));
+        gate.pass((step + 1) * parts);
       }}
     }}
   }}

@@ -22,7 +22,7 @@ from openipu.run.passes.quick_kernels import (
     safe_softmax,
     write_strided,
 )
-from openipu.run.passes.seeded_random import draw_bits, random_bits
+from openipu.run.passes.seeded_random import draw_bits, draw_rows, random_bits, random_rows
 
 aten = torch.ops.aten
 
@@ -44,6 +44,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     aten.any.default: torch.any,
     aten.baddbmm.default: torch.baddbmm,
     random_bits: draw_bits,
+    random_rows: draw_rows,
     aten.bmm.default: torch.bmm,
     aten.cat.default: torch.cat,
     aten.clamp.default: torch.clamp,

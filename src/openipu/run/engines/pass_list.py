@@ -15,9 +15,11 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.half.keep_wide import add_products_in_place, keep_rounded_wide
 from openipu.run.half.rounded_draws import fuse_draws
 from openipu.run.half.rounding import apply_number_options, expand_rounding
+from openipu.run.half.stored_draws import store_draws
 from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.half.windows import store_windowed_values
 from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.narrowing import narrow_rows
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
 from openipu.run.passes.buffers_in_place import write_in_place
 from openipu.run.passes.channels_last import lay_out_filters, use_products
@@ -91,6 +93,11 @@ MICRO: tuple[Pass, ...] = (
         lambda setting: setting.options.continuous,
     ),
     Pass("simplify", lambda draft, setting: simplify(draft)),
+    Pass(
+        "compute alone what is read alone",
+        lambda draft, setting: narrow_rows(draft),
+        lambda setting: not setting.options.floating_point_exceptions,  # of entries that are not read, too
+    ),
     Pass("round as the options say", lambda draft, setting: apply_number_options(draft, setting.options)),
     Pass("read weights in float32", lambda draft, setting: read_wide_weights(draft, setting.program)),
     Pass("own outputs", lambda draft, setting: own_outputs(draft)),
@@ -195,7 +202,12 @@ INSTANT: tuple[Pass, ...] = (
 )
 
 # Over each graph of the compiled tier: a whole step, or accumulation and update.
-COMPILED: tuple[Callable[[Draft], None], ...] = (expand_rounding, expand_bits, store_windowed_values)
+COMPILED: tuple[Callable[[Draft], None], ...] = (
+    expand_rounding,
+    store_draws,
+    expand_bits,
+    store_windowed_values,
+)
 
 
 def apply_passes(passes: Sequence[Pass], draft: Draft, setting: Setting) -> None:

@@ -20,7 +20,7 @@ from openipu.numerics import FLOAT16, Overflow, Rounding, round_to_format
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.partials import split_half_products
 from openipu.run.half.widen_all import widen_half_arithmetic
-from openipu.run.passes.seeded_random import find_seed, random_bits, set_value
+from openipu.run.passes.seeded_random import count_draws, find_seed, random_bits, set_value
 
 aten = torch.ops.aten
 
@@ -45,7 +45,7 @@ def apply_number_options(draft: Draft, options: RunOptions, update: bool = False
     if not options.stochastic_rounding and (update or overflow is Overflow.INFINITY):
         return
     widen_half_arithmetic(draft)
-    draws = sum(node.target is random_bits for node in draft.graph.nodes)
+    draws = count_draws(draft.graph)
     for node in list(draft.graph.nodes):
         if not _is_narrowing(node):
             continue

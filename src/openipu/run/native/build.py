@@ -29,7 +29,7 @@ from openipu.run.native.process import CompilerProcess, Priority
 from openipu.run.native.scratch import Scratch, open_scratch
 from openipu.run.native.signature import Signature
 from openipu.run.native.spare_thread import give_thread, take_thread_back
-from openipu.run.passes.seeded_random import random_bits
+from openipu.run.passes.seeded_random import DRAWS
 from openipu.store import Entry, Store, describe_build, describe_host, make_key, open_store
 
 
@@ -130,9 +130,7 @@ def explain_unsupported(draft: Draft) -> str | None:
 
 def _is_foreign(target: Any) -> bool:
     return (
-        isinstance(target, torch._ops.OpOverload)
-        and target.namespace != "aten"
-        and target not in (random_bits, round_half)
+        isinstance(target, torch._ops.OpOverload) and target.namespace != "aten" and target not in (*DRAWS, round_half)
     )
 
 

@@ -34,8 +34,9 @@ ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
 DRAW_STEP, ROW_STEP, COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
 
 
-def compute_bits(seed: Any, draw: Any, shape: Sequence[int]) -> Any:
-    """Random int32 numbers of a shape, best in their high bits; a vector of seeds gives a dimension in front.
+def compute_bits(seed: Any, draw: Any, shape: Sequence[int], first: int = 0, step: int = 1) -> Any:
+    """Random int32 numbers of a shape, best in their high bits; a vector of seeds gives a dimension in front. With
+    `first` and `step`, they are some rows of a larger draw.
 
     In tensors or proxies of them: the compiled tier gets these very operators, and the draw's `number_draw` as a proxy.
     """
@@ -43,7 +44,8 @@ def compute_bits(seed: Any, draw: Any, shape: Sequence[int]) -> Any:
     key = _finish(_mix(_add(seed, number_draw(draw) if isinstance(draw, int) else draw)))
     seeds = _find_shape(seed)
     key = aten.view.default(_store(key, seeds), [*seeds, 1])
-    keys = _finish(_mix(_add(key, _list_steps(seed, rows, ROW_STEP))))
+    places = _list_steps(seed, rows, _wrap(step * ROW_STEP))
+    keys = _finish(_mix(_add(key, _add(places, _wrap(first * ROW_STEP)) if first else places)))
     keys = aten.view.default(_store(keys, [*seeds, rows]), [*seeds, *shape[:-1], 1])
     bits = _mix(_add(keys, _list_steps(seed, columns, COLUMN_STEP)))
     return bits if shape else aten.squeeze.dim(bits, -1)
@@ -154,12 +156,35 @@ random_bits = define_operator(
 )
 
 
+def draw_rows(seed: torch.Tensor, draw: int, shape: Sequence[int], first: int, step: int) -> torch.Tensor:
+    """Some rows of a larger draw, one after the other: the first of them, and how many rows the next is behind it."""
+    places = torch.arange(math.prod(shape[:-1]), dtype=torch.int64) * step + first
+    return draw_bits(seed, draw, shape, places)
+
+
+def _shape_random_rows(seed: torch.Tensor, draw: int, shape: Sequence[int], first: int, step: int) -> torch.Tensor:
+    return seed.new_empty((*seed.shape, *shape))
+
+
+random_rows = define_operator(
+    "random_rows(Tensor seed, int draw, int[] shape, int first, int step) -> Tensor",
+    meta=_shape_random_rows,
+    cpu=draw_rows,
+)
+DRAWS = frozenset({random_bits, random_rows})
+
+
+def count_draws(graph: fx.Graph) -> int:
+    """The number of the next draw, which no earlier one has had."""
+    return max((int(str(node.args[1])) + 1 for node in graph.nodes if node.target in DRAWS), default=0)
+
+
 class _Drawer:
     """Numbers the draws of one draft."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._draws = sum(node.target is random_bits for node in draft.graph.nodes)
+        self._draws = count_draws(draft.graph)
 
     def draw(self, shape: Sequence[int], note: dict[str, Any]) -> fx.Node:
         """A node with the bits of one draw, at the graph's insertion point."""
@@ -261,14 +286,14 @@ def expand_bits(draft: Draft) -> None:
     """
     tracer = fx.proxy.GraphAppendingTracer(draft.graph)
     numbers: dict[int, fx.Node] = {}
-    for node in draft.graph.find_nodes(op="call_function", target=random_bits):
-        seed, draw, shape = node.args
+    for node in [node for node in draft.graph.nodes if node.target in DRAWS]:
+        seed, draw, shape, *rows = node.args
         if draw not in numbers:
             numbers[draw] = draft.add_placeholder(f"draw_{draw}", torch.tensor(number_draw(draw), dtype=torch.int32))
             numbers[draw].meta = {"val": torch.empty((), dtype=torch.int32, device="meta")}
         before = node.prev
         with draft.graph.inserting_before(node):
-            bits = compute_bits(fx.Proxy(seed, tracer), fx.Proxy(numbers[draw], tracer), shape)
+            bits = compute_bits(fx.Proxy(seed, tracer), fx.Proxy(numbers[draw], tracer), shape, *rows)
         made = before.next
         while made is not node:
             set_value(made, node.meta)

@@ -12,7 +12,7 @@ from torch import fx
 
 from openipu.run.folding.arguments import read_arguments
 from openipu.run.folding.writer import FoldWriter, Value, read_shape
-from openipu.run.passes.seeded_random import random_bits
+from openipu.run.passes.seeded_random import DRAWS
 
 aten = torch.ops.aten
 
@@ -48,4 +48,4 @@ def _fold_random_bits(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.repeat(node)  # a vector of seeds gives one dimension more
 
 
-SOURCES: dict[Any, Any] = {random_bits: _fold_random_bits}
+SOURCES: dict[Any, Any] = dict.fromkeys(DRAWS, _fold_random_bits)

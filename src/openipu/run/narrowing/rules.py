@@ -60,6 +60,8 @@ def read_shape(node: fx.Node) -> tuple[int, ...] | None:
 def read_selection(node: fx.Node) -> Axis | None:
     """The entry that a node takes out of its operand, or that it is the gradient of."""
     arguments: tuple[Any, ...] = node.args
+    if node.kwargs:
+        return None
     if node.target is aten.select.int:
         return find_entry(_read_operand(node), arguments[1], arguments[2])
     if node.target is aten.slice.Tensor:

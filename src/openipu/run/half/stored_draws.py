@@ -2,9 +2,9 @@
 
 In: a draft that is to be compiled, with half-precision values. Out: the same draft, in which random bits, or what a
 comparison makes of them, are stored before they are read. Inductor of PyTorch 2.13, told to round to half behind every
-operator, computes other bits where it fuses the draw with operators that pad, scatter or read in another order: every
-twentieth element was dropped that should have been kept, or the reverse. `as_strided` with a value's own shape and
-strides changes nothing; Inductor stores what it is taken of.
+operator, computes other bits where it fuses the draw with operators that pad, scatter or read in another order: two
+elements of a hundred were dropped that should have been kept, or the reverse. `as_strided` with a value's own shape
+and strides changes nothing; Inductor stores what it is taken of.
 """
 
 from __future__ import annotations

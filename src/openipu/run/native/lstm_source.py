@@ -29,8 +29,8 @@ constexpr int LANES = 8, MOST_ROWS = 2;
 #else
 constexpr int LANES = 4, MOST_ROWS = 2;
 #endif
-constexpr int64_t SAMPLES_APIECE = 8;  // of each thread; with fewer, reading all weights takes longer than to multiply
-constexpr int64_t PATIENCE = 4096;  // turns, some 50 microseconds: several times what a step takes
+constexpr int64_t SAMPLES_APIECE = 8;  // of each thread; with fewer, sharing units out is as quick or quicker
+constexpr int64_t PATIENCE = 4096;  // turns, tens of microseconds: longer than a step of few samples
 #if defined(__x86_64__)
 #define REST() __builtin_ia32_pause()
 #else

@@ -68,6 +68,7 @@ _KERNELS = {
     "openipu.run.half.rounded_draws": "_installed",
     "openipu.run.passes.native_dropout": "_installed",
     "openipu.run.passes.native_products": "_installed",
+    "openipu.run.images.tiled_convolutions": "_installed",
     "openipu.run.native.shared_kernels": "_builds",
 }
 

@@ -13,9 +13,9 @@ from openipu.capture import capture_program
 from openipu.graph import Program, RunOptions, Tier
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
+from openipu.run.images import direct_convolutions
+from openipu.run.images.direct_convolutions import Geometry, list_geometries
 from openipu.run.native import NativeBuild, load_kernels, write_kernel_job
-from openipu.run.passes import direct_convolutions
-from openipu.run.passes.direct_convolutions import Geometry, list_geometries
 from openipu.run.passes.native_kernels import NativeParts
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from torch import nn
 
 from openipu.graph import RunOptions, Tier
 from openipu.run.engines import pass_list
-from openipu.run.passes import packed_convolutions
+from openipu.run.images import packed_convolutions
 from openipu.session import Compiled, compile_model
 
 

@@ -18,11 +18,13 @@ from openipu.run.half.rounding import apply_number_options, expand_rounding
 from openipu.run.half.stored_draws import store_draws
 from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.half.windows import store_windowed_values
+from openipu.run.images.channels_last import lay_out_filters, use_products
+from openipu.run.images.packed_convolutions import pack_convolutions
+from openipu.run.images.pool_first import pool_first
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.narrowing import narrow_rows
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
 from openipu.run.passes.buffers_in_place import write_in_place
-from openipu.run.passes.channels_last import lay_out_filters, use_products
 from openipu.run.passes.delayed_weights import delay_weights
 from openipu.run.passes.dropped_elements import compare_whole_numbers
 from openipu.run.passes.float_exceptions import check_arithmetic
@@ -33,10 +35,8 @@ from openipu.run.passes.native_kernels import NativeKernels, use_native_kernels
 from openipu.run.passes.native_products import has_products, multiply_natively
 from openipu.run.passes.onednn_products import use_onednn_products
 from openipu.run.passes.onednn_recurrent import use_onednn
-from openipu.run.passes.packed_convolutions import pack_convolutions
 from openipu.run.passes.packed_recurrent import pack_recurrent
 from openipu.run.passes.packed_weights import pack_weights
-from openipu.run.passes.pool_first import pool_first
 from openipu.run.passes.reused_memory import reuse_memory
 from openipu.run.passes.seeded_random import expand_bits
 from openipu.run.passes.simplify import own_outputs, simplify

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from openipu.run.passes.direct_convolutions import PIXELS, Geometry
+from openipu.run.images.direct_convolutions import PIXELS, Geometry
 
 _HEAD = f"""#include <cstdint>
 #include <cstring>

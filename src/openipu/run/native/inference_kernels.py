@@ -1,4 +1,4 @@
-"""Native code for convolutions with few channels, LSTM layers and products of one row: the compiled tier of such.
+"""Native code for convolutions, LSTM layers and products of one row: the compiled tier of such inference.
 
 In: the `NativeParts` of a program. Out: a job for the compiling process; then the functions of the library that it has
 made. There is no program around them: `use_native_kernels` puts them into the graph of the instant tier.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from openipu.run.native import lstm_source, row_source
+from openipu.run.images.tiled_convolutions import TileCode
+from openipu.run.native import lstm_source, row_source, tiles_source
 from openipu.run.native.build import NativeJob, NativeProgram
 from openipu.run.native.convolution_source import name_kernel, write_source
 from openipu.run.native.source_files import write_source_job
@@ -19,6 +20,11 @@ from openipu.run.passes.native_lstm import LstmCode
 _POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _CONVOLUTION = (*(_POINTER,) * 4, _COUNT, _CHOICE)
 _ROW = (*(_POINTER,) * 4, *(_COUNT,) * 2, _CHOICE)
+TILE_FUNCTIONS = (
+    (tiles_source.FILTER_FUNCTION, (*(_POINTER,) * 2, *(_COUNT,) * 4, *(_CHOICE,) * 2)),
+    (tiles_source.FUNCTION, (*(_POINTER,) * 6, *(_COUNT,) * 7, *(_CHOICE,) * 2)),
+    (tiles_source.GRADIENT_FUNCTION, (*(_POINTER,) * 4, *(_COUNT,) * 7, _CHOICE)),
+)
 _LAYER = (*(_POINTER,) * 6, *(_COUNT,) * 3, *(_CHOICE,) * 2)
 
 
@@ -28,6 +34,7 @@ def write_kernel_job(parts: NativeParts) -> NativeJob:
         "convolutions": write_source(parts.geometries) if parts.geometries else "",
         "LSTM layers": lstm_source.SOURCE * parts.layers,
         "products": row_source.SOURCE * parts.row,
+        "3 x 3 filters": tiles_source.SOURCE * parts.tiles,
     }
     names = [name for name, source in sources.items() if source]
     return write_source_job(" and ".join(names), "".join(sources.values()))
@@ -43,7 +50,8 @@ def load_kernels(native: NativeProgram, parts: NativeParts) -> NativeKernels:
         layer = LstmCode(_load(library, lstm_source.FUNCTION, _LAYER), lanes)
     if parts.row:
         row = _load(library, row_source.FUNCTION, _ROW)
-    return NativeKernels(convolutions, layer, row)
+    tiles = TileCode(*(_load(library, *function) for function in TILE_FUNCTIONS)) if parts.tiles else None
+    return NativeKernels(convolutions, layer, row, tiles)
 
 
 def _load(library: ctypes.CDLL, name: str, arguments: tuple[Any, ...]) -> Any:

@@ -43,11 +43,11 @@ def use_products(draft: Draft) -> None:
 def lay_out_filters(draft: Draft) -> None:
     """Lay out once a filter that several convolutions read, and nothing else."""
     for node in draft.graph.find_nodes(op="call_function", target=aten.permute.default):
-        if len(node.users) < 2 or not _is_turned_filter(node):
+        if len(node.users) < 2 or not is_turned_filter(node):
             continue
         if not all(_reads_filter(user, node) for user in node.users):
             continue
-        writer = _Writer(draft.graph, node.next)
+        writer = GraphWriter(draft.graph, node.next)
         out, channels, *window = _shape_of(node)
         matrix = writer.call(aten.reshape.default, node.args[0], [prod(window) * channels, out])
         turned = writer.turn(matrix)
@@ -78,7 +78,7 @@ def _lies_channels_last(node: fx.Node) -> bool:
 
 
 def _turn_gradient(graph: fx.Graph, node: fx.Node) -> None:
-    writer = _Writer(graph, node)
+    writer = GraphWriter(graph, node)
     out, channels, *window = _shape_of(node.args[0])  # type: ignore[arg-type]
     last = writer.call(aten.permute.default, node.args[0], [0, *range(2, len(window) + 2), 1])
     matrix = writer.call(aten.reshape.default, last, [out, prod(window) * channels])
@@ -93,7 +93,7 @@ def _reads_filter(user: fx.Node, turned: fx.Node) -> bool:
     return user.args[0] is not turned and user.args[2] is not turned
 
 
-def _is_turned_filter(node: Any) -> bool:
+def is_turned_filter(node: Any) -> bool:
     """A view [out, in, window] of a filter [window, in, out]."""
     if not isinstance(node, fx.Node) or node.target is not aten.permute.default:
         return False
@@ -114,7 +114,7 @@ def _reads_pixels(node: fx.Node, first: int) -> bool:
     if any(size != 1 for size in _shape_of(filled)[2:]) or len(_shape_of(filled)) not in _FORMATS:
         return False
     if node.target is _CONVOLVE:
-        return _is_turned_filter(filled)
+        return is_turned_filter(filled)
     # The gradient of a filter reads no filter: that it goes back to [window, in, out] says how the filter lies.
     users = [user for user in node.users if user.target is operator.getitem and user.args[1] == _FILTER_GRADIENT]
     return not transposed and len(users) == len(node.users) == 1 and all(map(_turns_back, users[0].users))
@@ -129,7 +129,7 @@ def _turns_back(node: fx.Node) -> bool:
     return list(dims) == [*range(2, rank + 2), 1, 0] and node.meta["val"].dtype in _WIDE
 
 
-class _Writer:
+class GraphWriter:
     """Adds calls in front of a node, with its meta data."""
 
     def __init__(self, graph: fx.Graph, node: fx.Node) -> None:
@@ -139,6 +139,13 @@ class _Writer:
         with self._graph.inserting_before(self._node):
             found = self._graph.call_function(target, args, kwargs)
         set_value(found, self._node.meta)
+        return found
+
+    def place(self, function: Any, node: fx.Node, *args: Any) -> fx.Node:
+        """A function of ours, whose result is that of a node."""
+        with self._graph.inserting_before(self._node):
+            found = self._graph.call_function(function, args)
+        found.meta = dict(node.meta)
         return found
 
     def turn(self, matrix: fx.Node) -> fx.Node:
@@ -159,12 +166,18 @@ class _Writer:
         sizes = _shape_of(source)
         return self.call(aten.reshape.default, source, [prod(sizes[:-1]), sizes[-1]])
 
+    def read_images(self, rows: fx.Node, shape: Sequence[int]) -> fx.Node:
+        """[pixels, channels] -> [batch, channels, ...], with channels last."""
+        batch, channels, *window = shape
+        shaped = self.call(aten.view.default, rows, [batch, *window, channels])
+        return self.call(aten.permute.default, shaped, [0, len(shape) - 1, *range(1, len(shape) - 1)])
+
 
 def _replace_convolution(graph: fx.Graph, node: fx.Node) -> None:
     images, turned, bias, strides, _, _, transposed, *_ = node.args
     assert isinstance(images, fx.Node)
     assert isinstance(turned, fx.Node)
-    writer = _Writer(graph, node)
+    writer = GraphWriter(graph, node)
     rows = writer.read_rows(images, () if transposed else strides)  # type: ignore[arg-type]
     matrix = writer.call(aten.view.default, turned.args[0], [_shape_of(turned)[1], _shape_of(turned)[0]])
     if transposed:
@@ -184,7 +197,7 @@ def _replace_convolution(graph: fx.Graph, node: fx.Node) -> None:
     graph.erase_node(node)
 
 
-def _spread(writer: _Writer, product: fx.Node, shape: list[int], strides: Any, window: list[int]) -> fx.Node:
+def _spread(writer: GraphWriter, product: fx.Node, shape: list[int], strides: Any, window: list[int]) -> fx.Node:
     """Pixels of a shape [batch, ..., channels] that lie `strides` apart in a window, with zeros between them."""
     batch, *sizes, channels = shape
     apart = [place for size in sizes for place in (size, 1)]
@@ -205,7 +218,7 @@ def _replace_gradient(graph: fx.Graph, node: fx.Node) -> None:
     assert isinstance(gradient, fx.Node)
     assert isinstance(images, fx.Node)
     (found,) = node.users
-    writer = _Writer(graph, found)
+    writer = GraphWriter(graph, found)
     rows = writer.call(aten.t.default, writer.read_rows(images, strides))  # type: ignore[arg-type]
     product = writer.call(aten.mm.default, rows, writer.read_rows(gradient))
     rank = len(_shape_of(found)) - 2

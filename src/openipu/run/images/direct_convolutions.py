@@ -18,8 +18,7 @@ from torch import fx
 
 from openipu.graph import GraphInput
 from openipu.run.drafts.draft import Draft
-from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.passes.convolution_patterns import (
+from openipu.run.images.convolution_patterns import (
     Convolution,
     erase_unread,
     find_only_user,
@@ -29,6 +28,7 @@ from openipu.run.passes.convolution_patterns import (
     remove_unread,
     take_norm,
 )
+from openipu.run.memory.device_memory import DeviceMemory
 
 aten = torch.ops.aten
 

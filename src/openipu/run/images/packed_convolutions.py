@@ -18,8 +18,7 @@ from torch import fx
 
 from openipu.graph import GraphInput
 from openipu.run.drafts.draft import Draft
-from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.passes.convolution_patterns import (
+from openipu.run.images.convolution_patterns import (
     Convolution,
     erase_unread,
     find_only_user,
@@ -29,6 +28,8 @@ from openipu.run.passes.convolution_patterns import (
     remove_unread,
     take_norm,
 )
+from openipu.run.images.tiled_convolutions import TileCode, TiledConvolution
+from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.onednn_products import has_onednn
 from openipu.run.passes.quick_kernels import pool_values
 
@@ -51,6 +52,7 @@ _KEEPS_ORDER = frozenset(
     }
 )
 _PAIRS = frozenset({aten.add.Tensor, aten.mul.Tensor, aten.sub.Tensor, aten.maximum.default, aten.minimum.default})
+_LEAST_TILED_WORK = 1 << 24  # multiplications of a call: below, nothing is gained that a compilation would be worth
 _FEWEST_MULTIPLICATIONS = 1 << 18  # of a call: below, turning data costs more than it gains
 
 
@@ -102,8 +104,8 @@ def _or_nothing(activation: str) -> str | None:
     return None if activation == "none" else activation
 
 
-def pack_convolutions(draft: Draft, memory: DeviceMemory) -> None:
-    """Let oneDNN compute the convolutions whose weights nothing writes."""
+def pack_convolutions(draft: Draft, memory: DeviceMemory, code: TileCode | None = None) -> None:
+    """Let oneDNN compute the convolutions whose weights nothing writes, or native code those that it is there for."""
     if not has_onednn() or len(memory.buffers) > 1:
         return
     held = list_held(draft)
@@ -114,7 +116,7 @@ def pack_convolutions(draft: Draft, memory: DeviceMemory) -> None:
             continue
         found = read_convolution(node, held)
         if found is not None and found.multiplications >= _FEWEST_MULTIPLICATIONS:
-            turned.add(_replace(draft, memory, _extend(found, held)))
+            turned.add(_replace(draft, memory, _extend(found, held), code))
             packed = True
     if packed:
         _keep_order(draft, turned)
@@ -152,9 +154,13 @@ def _pulls_relu(pool: fx.Node) -> bool:
     return True
 
 
-def _replace(draft: Draft, memory: DeviceMemory, plan: Convolution) -> fx.Node:
+def _replace(draft: Draft, memory: DeviceMemory, plan: Convolution, code: TileCode | None) -> fx.Node:
     """The packed call in the place of the last node that it stands for; the others fall away when nobody reads them."""
-    kernel = PackedConvolution(memory, plan, plan.source.meta["val"].shape)
+    kernel: PackedConvolution | TiledConvolution
+    if code is not None and TiledConvolution.accepts(plan):
+        kernel = TiledConvolution(memory, plan, code)
+    else:
+        kernel = PackedConvolution(memory, plan, plan.source.meta["val"].shape)
     inputs = (plan.source,) if plan.other is None else (plan.source, plan.other)
     with draft.graph.inserting_before(plan.last):
         result = draft.graph.create_node("call_function", kernel.apply, inputs, name="packed_convolution")
@@ -199,10 +205,10 @@ def _add_in_place(draft: Draft) -> None:
         kernel.overwrites = all(_find_kernel(user) is not None and places[user] <= place for user in other.users)
 
 
-def _find_kernel(node: fx.Node) -> PackedConvolution | None:
+def _find_kernel(node: fx.Node) -> PackedConvolution | TiledConvolution | None:
     """The convolution that a node of this pass runs."""
     kernel = getattr(node.target, "__self__", None)
-    return kernel if isinstance(kernel, PackedConvolution) else None
+    return kernel if isinstance(kernel, PackedConvolution | TiledConvolution) else None
 
 
 def _stays_turned(node: fx.Node, turned: set[fx.Node]) -> bool:
@@ -226,3 +232,14 @@ def _reads_values_alone(pool: fx.Node) -> bool:
 def _turn_back(x: torch.Tensor) -> torch.Tensor:
     """The value as rows of pixels, in memory of its own."""
     return x.contiguous()
+
+
+def pays_for_tiles(draft: Draft) -> bool:
+    """Whether native code for 3 x 3 filters is worth being compiled: for an eighth of all convolutions, at least."""
+    if not has_onednn():
+        return False
+    held = list_held(draft)
+    plans = [plan for node in draft.graph.nodes if (plan := read_convolution(node, held)) is not None]
+    work = sum(plan.multiplications for plan in plans)
+    tiled = sum(plan.multiplications for plan in plans if TiledConvolution.accepts(plan))
+    return tiled >= max(_LEAST_TILED_WORK, work / 8)

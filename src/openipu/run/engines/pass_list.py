@@ -19,6 +19,7 @@ from openipu.run.half.stored_draws import store_draws
 from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.half.windows import store_windowed_values
 from openipu.run.images.channels_last import lay_out_filters, use_products
+from openipu.run.images.layout import lay_out_images
 from openipu.run.images.packed_convolutions import pack_convolutions
 from openipu.run.images.pool_first import pool_first
 from openipu.run.memory.device_memory import DeviceMemory
@@ -137,6 +138,12 @@ def _infers(setting: Setting) -> bool:
 INSTANT: tuple[Pass, ...] = (
     Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
     Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
+    Pass(
+        "images with channels last",
+        # When native code is there depends on how busy the machine is, and it adds in another order.
+        lambda draft, setting: lay_out_images(draft, native=not setting.options.deterministic),
+        _hurries,
+    ),
     Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
     Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _hurries),
     Pass(

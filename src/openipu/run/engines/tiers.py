@@ -30,6 +30,8 @@ from openipu.run.engines.engine import CompiledEngine, Engine, InstantEngine, dr
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.micro import draft_micro, weigh_micro_batch
 from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.images.layout import find_tiled
+from openipu.run.images.tiled_convolutions import has_tiles
 from openipu.run.memory.host_memory import release_pages
 from openipu.run.memory.lanes import Lanes
 from openipu.run.native import (
@@ -93,6 +95,7 @@ class Tiers:
         self._kernels_patience = choose() if self._wanted is Tier.AUTO else NEVER
         self._drops = False  # has dropouts that native code could compute,
         self._multiplies = False  # or large gradients of weights,
+        self._convolves = False  # or convolutions with 3 x 3 filters,
         self._lacks_kernels = False  # and an instant engine from before there was any
         self._parts = NativeParts()  # what is compiled instead of the program
         self._spent_seconds = 0.0
@@ -129,7 +132,7 @@ class Tiers:
     def note_run(self, seconds: float) -> None:
         """After each run: start the compiler, take over what it made, or take it back."""
         self._spent_seconds += seconds
-        if self._options.stochastic_rounding or self._drops or self._multiplies:
+        if self._wants_kernels:
             self._follow_kernels()
         if self._wanted is not Tier.AUTO or self._patience == NEVER:
             return
@@ -162,9 +165,15 @@ class Tiers:
         if instant and self._lacks_kernels and not self._misses_kernels():
             self.engine = self._build_instant()
 
+    @property
+    def _wants_kernels(self) -> bool:
+        """Whether this program could use functions that programs share."""
+        return self._options.stochastic_rounding or self._drops or self._multiplies or self._convolves
+
     def _misses_kernels(self) -> bool:
-        """Whether this program could use functions that are not there yet."""
-        return (self._drops and not has_dropout()) or (self._multiplies and not has_products())
+        """Whether some of them are not there yet."""
+        missing = (self._drops and not has_dropout()) or (self._multiplies and not has_products())
+        return missing or (self._convolves and not has_tiles())
 
     def _look_for_parts(self) -> None:
         """Whether native code for single operators is worth more than that for the program: packed weights are outside
@@ -319,7 +328,7 @@ class Tiers:
         elif self._program.update is not None:
             plan = plan_update(self._program)
         fold = self._choose_fold()
-        if self._options.stochastic_rounding or self._drops or self._multiplies:
+        if self._wants_kernels:
             prepare_kernels(build=False)
         self._lacks_kernels = self._misses_kernels()
         tier = Tier.COMPILED if kernels else Tier.INSTANT
@@ -331,7 +340,9 @@ class Tiers:
             draft = draft_micro(self._program, self._options)
             hurries = not self._options.floating_point_exceptions
             self._drops = hurries and draws_masks(draft.graph)
-            self._multiplies = hurries and not self._options.deterministic and bool(find_products(draft.graph))
+            native = hurries and not self._options.deterministic
+            self._multiplies = native and bool(find_products(draft.graph))
+            self._convolves = native and find_tiled(draft.graph)
             wished = choose_fold(self._program, draft, self._options)
             self._fold = wished if apply_fold(draft, wished) is not None else 1
         return self._fold

@@ -1,4 +1,4 @@
-"""Native code that all programs share: stochastic rounding, dropout, gradients of weights; one library for any shape.
+"""Native code that all programs share: rounding, dropout, gradients of weights, 3 x 3 filters, all for any shape.
 
 Out: the code is installed for the instant tier, at once if the user's cache has it, else when a process in the
 background has compiled it, in about a second. Until then, and without a compiler, operators
@@ -12,15 +12,17 @@ import logging
 from typing import Any
 
 from openipu.run.half.rounded_draws import has_kernel, install_kernel
-from openipu.run.native import dropout_source, products_source, rounding_source
+from openipu.run.images.tiled_convolutions import TileCode, install_tiles
+from openipu.run.native import dropout_source, products_source, rounding_source, tiles_source
 from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native
 from openipu.run.native.draws_source import PRELUDE
+from openipu.run.native.inference_kernels import TILE_FUNCTIONS
 from openipu.run.native.source_files import write_source_job
 from openipu.run.passes.native_dropout import install_dropout
 from openipu.run.passes.native_products import install_products
 
 _logger = logging.getLogger("openipu")
-_NAME = "stochastic rounding, dropout and products"
+_NAME = "stochastic rounding, dropout, products and convolutions"
 _POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _ROUNDING = (*(_POINTER,) * 3, *(_COUNT,) * 3, _POINTER, *(_COUNT,) * 2, *(_CHOICE,) * 3)
 _DROPOUT = (*(_POINTER,) * 3, *(_COUNT,) * 5, _CHOICE, ctypes.c_float, _CHOICE)
@@ -67,7 +69,8 @@ def _give_up(error: Exception) -> None:
 
 def write_job() -> NativeJob:
     """What the compiling process is told."""
-    return write_source_job(_NAME, PRELUDE + rounding_source.SOURCE + dropout_source.SOURCE + products_source.SOURCE)
+    parts = rounding_source, dropout_source, products_source, tiles_source
+    return write_source_job(_NAME, PRELUDE + "".join(part.SOURCE for part in parts))
 
 
 def load_rounding(native: NativeProgram) -> Any:
@@ -85,6 +88,11 @@ def load_products(native: NativeProgram) -> Any:
     return _load(native, products_source.FUNCTION, _PRODUCTS)
 
 
+def load_tiles(native: NativeProgram) -> TileCode:
+    """The functions for 3 x 3 filters."""
+    return TileCode(*(_load(native, name, arguments) for name, arguments in TILE_FUNCTIONS))
+
+
 def _load(native: NativeProgram, name: str, arguments: tuple[Any, ...]) -> Any:
     function = ctypes.CDLL(str(native.library))[name]
     function.argtypes, function.restype = arguments, None
@@ -93,6 +101,8 @@ def _load(native: NativeProgram, name: str, arguments: tuple[Any, ...]) -> Any:
 
 def _install(native: NativeProgram) -> None:
     rounding, dropout, products = load_rounding(native), load_dropout(native), load_products(native)
+    tiles = load_tiles(native)
     install_kernel(rounding)
     install_dropout(dropout)
     install_products(products)
+    install_tiles(tiles)

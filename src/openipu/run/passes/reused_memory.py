@@ -15,6 +15,12 @@ from torch import fx
 
 from openipu.run.drafts.aliasing import find_viewed, is_pure
 from openipu.run.drafts.draft import Draft
+from openipu.run.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
+from openipu.run.images.tiled_convolutions import (
+    convolve_tiles,
+    find_tiled_filter_gradient,
+    find_tiled_image_gradient,
+)
 from openipu.run.passes.buffers_in_place import WRITERS
 from openipu.run.passes.native_dropout import keep_elements, keep_in_place
 from openipu.run.passes.native_products import multiply_columns
@@ -48,7 +54,14 @@ _IN_PLACE: dict[Any, Callable[..., Any]] = {
 }
 _EITHER = frozenset({aten.add.Tensor, aten.mul.Tensor})  # the second operand will do as well
 _WRITERS = frozenset(_IN_PLACE.values())
-_READERS = frozenset({operator.getitem, multiply, multiply_columns, keep_elements})  # beside ATen's own operators
+_CONVOLUTIONS = frozenset(
+    {
+        *(convolve, find_image_gradient, find_filter_gradient, turn_back),
+        *(convolve_tiles, find_tiled_image_gradient, find_tiled_filter_gradient),
+    }
+)
+_MAKERS = frozenset({multiply, multiply_columns, keep_elements, *_CONVOLUTIONS})  # of memory for their one result
+_READERS = frozenset({operator.getitem, *_MAKERS})  # beside ATen's own operators
 
 
 def reuse_memory(draft: Draft) -> None:
@@ -133,7 +146,7 @@ def is_fresh(node: fx.Node) -> bool:
         if not isinstance(source, fx.Node) or [user.args[1:] for user in source.users].count(node.args[1:]) > 1:
             return False
         made = source
-    if made.target in (multiply, multiply_columns, random_bits, keep_elements):
+    if made.target in _MAKERS or made.target is random_bits:
         return True
     # Operators of others may return parts of one piece of memory.
     return is_pure(made) and isinstance(made.target, torch._ops.OpOverload) and made.target.namespace == "aten"

@@ -1,0 +1,74 @@
+"""Convolutions of images with channels last, and their gradients, by oneDNN as PyTorch calls it.
+
+In: images in any order of memory. Out: images with channels last; filters as PyTorch has them. With few pixels and a
+large filter, planes are read instead: there oneDNN has quicker code for them, and there is little to rearrange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+_LAST, _PLANES = torch.channels_last, torch.contiguous_format
+_convolve = torch.ops.aten.convolution.default._op
+_differentiate = torch.ops.aten.convolution_backward.default._op
+
+
+def convolve(
+    images: torch.Tensor,
+    filters: torch.Tensor,
+    bias: torch.Tensor | None,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """The convolution."""
+    source = images.contiguous(memory_format=_choose_order(images, filters))
+    found: torch.Tensor = _convolve(source, filters, bias, strides, pads, dilations, False, [0, 0], groups)
+    return found.contiguous(memory_format=_LAST)
+
+
+def find_image_gradient(
+    gradient: torch.Tensor,
+    images: torch.Tensor,
+    filters: torch.Tensor,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """The gradient of the images, of which only the size is read."""
+    window = (strides, pads, dilations, False, [0, 0], groups)
+    order = _choose_order(images, filters)
+    given = gradient.contiguous(memory_format=order), images.contiguous(memory_format=order)
+    found: torch.Tensor = _differentiate(*given, filters, None, *window, [True, False, False])[0]
+    return found.contiguous(memory_format=_LAST)
+
+
+def find_filter_gradient(
+    gradient: torch.Tensor,
+    images: torch.Tensor,
+    filters: torch.Tensor,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+) -> torch.Tensor:
+    """The gradient of the filter."""
+    window = (strides, pads, dilations, False, [0, 0], groups)
+    order = _choose_order(images, filters)
+    given = gradient.contiguous(memory_format=order), images.contiguous(memory_format=order)
+    found: torch.Tensor = _differentiate(*given, filters, None, *window, [False, True, False])[1]
+    return found.contiguous()
+
+
+def turn_back(images: torch.Tensor) -> torch.Tensor:
+    """The same with its planes behind one another, in memory of its own."""
+    return images.clone(memory_format=_PLANES)
+
+
+def _choose_order(images: torch.Tensor, filters: torch.Tensor) -> torch.memory_format:
+    window = filters.shape[2] * filters.shape[3]
+    return _PLANES if window > 1 and filters.numel() > images.numel() else _LAST

@@ -25,7 +25,7 @@ TILE_FUNCTIONS = (
     (tiles_source.FUNCTION, (*(_POINTER,) * 6, *(_COUNT,) * 7, *(_CHOICE,) * 2)),
     (tiles_source.GRADIENT_FUNCTION, (*(_POINTER,) * 4, *(_COUNT,) * 7, _CHOICE)),
 )
-_LAYER = (*(_POINTER,) * 6, *(_COUNT,) * 3, *(_CHOICE,) * 2)
+_LAYER = (_POINTER, *(_COUNT,) * 2, *(_POINTER,) * 8, *(_COUNT,) * 5, *(_CHOICE,) * 3)
 
 
 def write_kernel_job(parts: NativeParts) -> NativeJob:
@@ -47,7 +47,7 @@ def load_kernels(native: NativeProgram, parts: NativeParts) -> NativeKernels:
     layer = row = None
     if parts.layers:
         lanes = int(library[lstm_source.WIDTH_FUNCTION]())
-        layer = LstmCode(_load(library, lstm_source.FUNCTION, _LAYER), lanes)
+        layer = LstmCode(_load(library, lstm_source.FUNCTION, _LAYER), lanes, lstm_source.EXPONENTS)
     if parts.row:
         row = _load(library, row_source.FUNCTION, _ROW)
     tiles = TileCode(*(_load(library, *function) for function in TILE_FUNCTIONS)) if parts.tiles else None

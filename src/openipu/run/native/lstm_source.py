@@ -1,18 +1,23 @@
-"""C++ for the steps of an LSTM layer: one function for any shape.
+"""C++ for an LSTM layer: one function for any shape.
 
-In: the products of all steps' inputs, and the weights of the state, packed in blocks of units with their four gates
-beside one another. Out: the states of all steps and the last cell. A block's product stays in registers for some
-samples at a time, and its gates are computed from there. Threads share the samples out, and never wait for one another.
-Of few samples they share the units out: each reads the same part of the weights in every step, from its own cache, and
-waits for the others' states at the end of a step.
+In: the inputs of all steps, and the weights of inputs and state, packed in blocks of units with their four gates beside
+one another. Out: the states of all steps and the last cell. First come the products of all steps' inputs; then each
+step adds its state's to them. A block's product stays in registers for some samples at a time, and its gates are
+computed behind that. Threads share the samples out, and never wait for one another. Of few samples they share the units
+out: each reads the same part of the weights in every step, from its own cache, and waits for the others' states at the
+end of a step.
 """
 
 from __future__ import annotations
 
 FUNCTION = "run_lstm"
 WIDTH_FUNCTION = "count_lstm_lanes"  # units of a block
+# Weights and bias of each gate are multiplied by these: gates are then made of powers of two, which are quicker.
+_LOG2_E = 1.4426950408889634
+EXPONENTS = (-_LOG2_E, -_LOG2_E, 2 * _LOG2_E, -_LOG2_E)
 
 SOURCE = f"""
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -29,6 +34,9 @@ constexpr int LANES = 8, MOST_ROWS = 2;
 #else
 constexpr int LANES = 4, MOST_ROWS = 2;
 #endif
+constexpr int64_t BLOCK = 4 * LANES, LINE = 16;  // numbers of a block's row, and of a line of the cache
+constexpr float EXPONENTS[4] = {{{", ".join(f"{number}f" for number in EXPONENTS)}}};
+constexpr float LARGEST = 60;  // power of two: the product of two is still a number
 constexpr int64_t SAMPLES_APIECE = 8;  // of each thread; with fewer, sharing units out is as quick or quicker
 constexpr int64_t PATIENCE = 4096;  // turns, tens of microseconds: longer than a step of few samples
 #if defined(__x86_64__)
@@ -59,44 +67,56 @@ static inline fvec load(const float* from, int64_t count) {{
 static inline void store(float* to, fvec value, int64_t count) {{
   std::memcpy(to, &value, count >= LANES ? sizeof(fvec) : 4 * count);
 }}
-// exp(x) as scale * (1 + rest): a power of two, and what is left over, exact near 0.
-static inline void split_exponential(fvec x, fvec* scale, fvec* rest) {{
-  x = x > 87.0f ? fvec{{}} + 87.0f : x;
-  x = x < -87.0f ? fvec{{}} - 87.0f : x;
-  fvec whole = x * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: the lowest bits are a whole number
+static inline fvec limit(fvec x) {{  // and what is no number stays so
+#if defined(__AVX512F__)
+  return (fvec)_mm512_max_ps(_mm512_set1_ps(-LARGEST), _mm512_min_ps(_mm512_set1_ps(LARGEST), (__m512)x));
+#else
+  x = x > LARGEST ? fvec{{}} + LARGEST : x;
+  return x < -LARGEST ? fvec{{}} - LARGEST : x;
+#endif
+}}
+// 2^x - 1 is scale * rest + (scale - 1): a power of two, and what is left over, exact near 0.
+static inline void split_power(fvec x, fvec* scale, fvec* rest) {{
+  x = limit(x);
+  fvec whole = x + 12582912.0f;  // 1.5 * 2^23: the lowest bits are a whole number
   const ivec bits = (ivec)whole;
   whole -= 12582912.0f;
-  const fvec r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-  fvec sum = fvec{{}} + 1.0f / 5040;
-  sum = sum * r + 1.0f / 720;
-  sum = sum * r + 1.0f / 120;
-  sum = sum * r + 1.0f / 24;
-  sum = sum * r + 1.0f / 6;
-  sum = sum * r + 0.5f;
-  *rest = sum * (r * r) + r;
+  const fvec r = x - whole;
+  fvec sum = fvec{{}} + 1.54035108e-4f;  // the least relative error of a polynomial of this degree, 1.1e-8
+  sum = sum * r + 1.33907353e-3f;
+  sum = sum * r + 9.61823761e-3f;
+  sum = sum * r + 5.55035733e-2f;
+  sum = sum * r + 2.40226492e-1f;
+  sum = sum * r + 6.93147182e-1f;
+  *rest = sum * r;
   *scale = (fvec)((bits << 23) + 0x3f800000);
 }}
-static inline fvec squash(fvec x) {{  // the logistic function
+static inline fvec raise(fvec x) {{
   fvec scale, rest;
-  split_exponential(-x, &scale, &rest);
-  return 1.0f / (1.0f + (scale + scale * rest));
+  split_power(x, &scale, &rest);
+  return scale + scale * rest;
 }}
-static inline fvec bend(fvec x) {{  // the hyperbolic tangent
+static inline fvec raise_less_one(fvec x) {{
   fvec scale, rest;
-  split_exponential(x + x, &scale, &rest);
-  const fvec less = scale * rest + (scale - 1.0f);
-  return less / (less + 2.0f);
+  split_power(x, &scale, &rest);
+  return scale * rest + (scale - 1.0f);
 }}
+struct Rows {{
+  const float* data;
+  int64_t stride;
+}};
+// Rows of `from` by a block of weights, added to rows of `start`.
 template <int ROWS>
-static __attribute__((noinline)) void multiply(const float* __restrict weights, const float* __restrict state,
-                                               int64_t width, float* __restrict to) {{
+static __attribute__((noinline)) void multiply(const float* weights, int64_t depth, Rows from, Rows start, float* to,
+                                               int64_t stride) {{
   fvec sums[ROWS][4];
 #pragma GCC unroll 8
   for (int row = 0; row < ROWS; row++)
 #pragma GCC unroll 4
-    for (int gate = 0; gate < 4; gate++) sums[row][gate] = fvec{{}};
+    for (int gate = 0; gate < 4; gate++) sums[row][gate] = load(start.data + row * start.stride + gate * LANES);
+  const float* values = from.data;
 #pragma GCC unroll 1
-  for (int64_t unit = 0; unit < width; unit++, weights += 4 * LANES, state++) {{
+  for (int64_t place = 0; place < depth; place++, weights += BLOCK, values++) {{
     fvec gates[4];
 #pragma GCC unroll 4
     for (int gate = 0; gate < 4; gate++) {{
@@ -105,7 +125,7 @@ static __attribute__((noinline)) void multiply(const float* __restrict weights, 
     }}
 #pragma GCC unroll 8
     for (int row = 0; row < ROWS; row++) {{
-      const fvec value = fill(state[row * width]);
+      const fvec value = fill(values[row * from.stride]);
 #pragma GCC unroll 4
       for (int gate = 0; gate < 4; gate++) sums[row][gate] += gates[gate] * value;
     }}
@@ -113,33 +133,34 @@ static __attribute__((noinline)) void multiply(const float* __restrict weights, 
 #pragma GCC unroll 8
   for (int row = 0; row < ROWS; row++)
 #pragma GCC unroll 4
-    for (int gate = 0; gate < 4; gate++) store(to + (4 * row + gate) * LANES, sums[row][gate], LANES);
+    for (int gate = 0; gate < 4; gate++) store(to + row * stride + gate * LANES, sums[row][gate], LANES);
 }}
-// Gates in the order input, forget, cell, output, and what becomes of cells and states.
-static __attribute__((noinline)) void close(int rows, const float* sums, const float* given, const float* bias,
-                                            float* cells, float* states, int64_t width, int64_t count) {{
-  for (; rows > 0; rows--, sums += 4 * LANES, given += 4 * width, cells += width, states += width) {{
-    fvec gates[4];
-#pragma GCC unroll 4
-    for (int gate = 0; gate < 4; gate++) {{
-      gates[gate] = load(sums + gate * LANES) + load(given + gate * width, count);
-      if (bias) gates[gate] += load(bias + gate * width, count);
-    }}
-    const fvec cell = squash(gates[1]) * load(cells, count) + squash(gates[0]) * bend(gates[2]);
-    store(cells, cell, count);
-    store(states, squash(gates[3]) * bend(cell), count);
+static void multiply_rows(int64_t rows, const float* weights, int64_t depth, Rows from, Rows start, float* to,
+                          int64_t stride) {{
+  switch (rows) {{
+    case 1: return multiply<1>(weights, depth, from, start, to, stride);
+    case 2: return multiply<2>(weights, depth, from, start, to, stride);
+#if defined(__AVX512F__)
+    case 3: return multiply<3>(weights, depth, from, start, to, stride);
+    case 4: return multiply<4>(weights, depth, from, start, to, stride);
+    case 5: return multiply<5>(weights, depth, from, start, to, stride);
+    case 6: return multiply<6>(weights, depth, from, start, to, stride);
+#endif
   }}
 }}
-static void multiply_rows(int rows, const float* weights, const float* state, int64_t width, float* to) {{
-  switch (rows) {{
-    case 1: return multiply<1>(weights, state, width, to);
-    case 2: return multiply<2>(weights, state, width, to);
-#if defined(__AVX512F__)
-    case 3: return multiply<3>(weights, state, width, to);
-    case 4: return multiply<4>(weights, state, width, to);
-    case 5: return multiply<5>(weights, state, width, to);
-    case 6: return multiply<6>(weights, state, width, to);
-#endif
+// What becomes of cells and states. Gates in the order input, forget, cell, output, all as powers of two: a logistic
+// function is 1 / (1 + 2^x), a hyperbolic tangent (2^x - 1) / (2^x + 1). Two that are multiplied share a division.
+template <bool WHOLE>  // otherwise a block has fewer units
+static __attribute__((noinline)) void close(int64_t rows, const float* sums, const float* before, float* cells,
+                                            float* states, int64_t width, int64_t units) {{
+  const int64_t count = WHOLE ? LANES : units;
+  for (; rows > 0; rows--, sums += BLOCK, before += width, cells += width, states += width) {{
+    const fvec input = 1.0f + raise(load(sums)), forget = 1.0f + raise(load(sums + LANES));
+    const fvec fresh = raise_less_one(load(sums + 2 * LANES)), output = 1.0f + raise(load(sums + 3 * LANES));
+    const fvec cell = load(before, count) / forget + fresh / (input * (fresh + 2.0f));
+    store(cells, cell, count);
+    const fvec bent = raise_less_one(cell * EXPONENTS[2]);
+    store(states, bent / (output * (bent + 2.0f)), count);
   }}
 }}
 // Threads wait here for one another after each step. One that waits long lets others have its core: where there are
@@ -155,11 +176,16 @@ struct Gate {{
         std::this_thread::yield();
   }}
 }};
+// Where a layer goes backwards, `source` and `states` begin with their last steps, and both strides are negative.
 struct Layer {{
-  const float *given, *weights, *bias, *first;
-  float *cells, *states;
-  int64_t steps, samples, width;
-  bool reverse;
+  const float *source, *input_weights, *state_weights, *bias, *first_state, *first_cells;
+  float *given, *cells, *states;
+  int64_t step_stride, sample_stride, state_stride;
+  int64_t steps, held, samples, features, width;  // held: steps of `given`
+  int64_t count_blocks() const {{ return (width + LANES - 1) / LANES; }}
+  float* find_given(int64_t step, int64_t block, int64_t sample) const {{
+    return given + ((step % held * count_blocks() + block) * samples + sample) * BLOCK;
+  }}
 }};
 struct Range {{
   int64_t from, until;
@@ -167,46 +193,84 @@ struct Range {{
 static inline Range share(int64_t count, int64_t part, int64_t parts) {{
   return {{count * part / parts, count * (part + 1) / parts}};
 }}
-// One step of some samples and some blocks of units.
-static void run_step(const Layer& layer, int64_t step, Range samples, Range blocks) {{
-  alignas(64) float sums[MOST_ROWS * 4 * LANES];
-  const int64_t width = layer.width, place = layer.reverse ? layer.steps - 1 - step : step;
-  const int64_t before = layer.reverse ? place + 1 : place - 1;
-  const float* state = step ? layer.states + before * layer.samples * width : layer.first;
+// Calls `act` with the first row and the number of rows of each of some equal parts.
+template <class Act>
+static inline void for_parts(Range rows, const Act& act) {{
+  const int64_t count = rows.until - rows.from, parts = (count + MOST_ROWS - 1) / MOST_ROWS;
+  for (int64_t part = 0; part < parts; part++) {{
+    const Range some = share(count, part, parts);
+    act(rows.from + some.from, some.until - some.from);
+  }}
+}}
+// The products of the inputs of some steps, with the bias.
+static void multiply_inputs(const Layer& layer, Range steps, Range samples, Range blocks) {{
+  alignas(64) float bias[BLOCK] = {{}};
+  const int64_t features = layer.features, width = layer.width;
+  const bool by_steps = samples.until - samples.from < MOST_ROWS;
+  const int64_t stride = by_steps ? layer.count_blocks() * layer.samples * BLOCK : BLOCK;
   for (int64_t block = blocks.from; block < blocks.until; block++) {{
     const int64_t unit = block * LANES;
-    int64_t row = samples.from;
-    for (int64_t part = (samples.until - row + MOST_ROWS - 1) / MOST_ROWS; part > 0; part--) {{
-      const int rows = int((samples.until - row + part - 1) / part);
-      const int64_t sample = place * layer.samples + row;
-      multiply_rows(rows, layer.weights + block * width * 4 * LANES, state + row * width, width, sums);
-      close(rows, sums, layer.given + sample * 4 * width + unit, layer.bias ? layer.bias + unit : nullptr,
-            layer.cells + row * width + unit, layer.states + sample * width + unit, width, width - unit);
-      row += rows;
-    }}
+    const float* weights = layer.input_weights + block * features * BLOCK;
+    for (int gate = 0; layer.bias && gate < 4; gate++)
+      store(bias + gate * LANES, load(layer.bias + gate * width + unit, width - unit) * EXPONENTS[gate], LANES);
+    const auto run = [&](int64_t step, int64_t sample, int64_t rows) {{
+      const float* from = layer.source + step * layer.step_stride + sample * layer.sample_stride;
+      multiply_rows(rows, weights, features, {{from, by_steps ? layer.step_stride : layer.sample_stride}}, {{bias, 0}},
+                    layer.find_given(step, block, sample), stride);
+    }};
+    if (by_steps)
+      for (int64_t sample = samples.from; sample < samples.until; sample++)
+        for_parts(steps, [&](int64_t step, int64_t rows) {{ run(step, sample, rows); }});
+    else
+      for (int64_t step = steps.from; step < steps.until; step++)
+        for_parts(samples, [&](int64_t sample, int64_t rows) {{ run(step, sample, rows); }});
+  }}
+}}
+// One step of some samples and some blocks of units.
+static void run_step(const Layer& layer, int64_t step, Range samples, Range blocks) {{
+  alignas(64) float sums[MOST_ROWS * BLOCK];
+  const int64_t width = layer.width;
+  float* states = layer.states + step * layer.state_stride;
+  const float* before = step ? states - layer.state_stride : layer.first_state;
+  const float* old_cells = step ? layer.cells : layer.first_cells;
+  for (int64_t block = blocks.from; block < blocks.until; block++) {{
+    const int64_t unit = block * LANES;
+    const float* weights = layer.state_weights + block * width * BLOCK;
+    const auto close_rows = width - unit >= LANES ? close<true> : close<false>;
+    for_parts(samples, [&](int64_t sample, int64_t rows) {{
+      const float *given = layer.find_given(step, block, sample), *next = given + layer.samples * BLOCK;
+      for (int64_t line = 0; line < rows * BLOCK; line += LINE) __builtin_prefetch(next + line);
+      multiply_rows(rows, weights, width, {{before + sample * width, width}}, {{given, BLOCK}}, sums, BLOCK);
+      const int64_t own = sample * width + unit;
+      close_rows(rows, sums, old_cells + own, layer.cells + own, states + own, width, width - unit);
+    }});
   }}
 }}
 }}  // namespace lstm
 extern "C" int {WIDTH_FUNCTION}() {{ return lstm::LANES; }}
-// `given`: steps, samples, gates, units. `weights`: blocks, units of the state, gates, units of the block. `cells`: the
-// first ones, then the last ones.
-extern "C" void {FUNCTION}(const float* given, const float* weights, const float* bias, const float* first,
-                           float* cells, float* states, int64_t steps, int64_t samples, int64_t width,
-                           int reverse, int threads) {{
+// `source`: steps, samples, features, in any order of the first two. Weights: blocks, features or units of the state,
+// gates, units of the block, multiplied by EXPONENTS. `given`: memory for `held` steps, blocks, samples, gates, units
+// of the block. `cells`: the last ones.
+extern "C" void {FUNCTION}(const float* source, int64_t step_stride, int64_t sample_stride, const float* input_weights,
+                           const float* state_weights, const float* bias, const float* first_state,
+                           const float* first_cells, float* given, float* cells, float* states, int64_t steps,
+                           int64_t held, int64_t samples, int64_t features, int64_t width, int reverse, int threads) {{
   using namespace lstm;
-  const Layer layer{{given, weights, bias, first, cells, states, steps, samples, width, reverse != 0}};
-  const int64_t blocks = (width + LANES - 1) / LANES;
+  const int64_t turn = reverse ? -1 : 1, last = reverse ? steps - 1 : 0, state_stride = samples * width;
+  const Layer layer{{source + last * step_stride, input_weights, state_weights, bias, first_state,
+                    first_cells, given, cells, states + last * state_stride, turn * step_stride, sample_stride,
+                    turn * state_stride, steps, held, samples, features, width}};
   Gate gate;
 #pragma omp parallel num_threads(threads) if (steps * samples * width * width > (1 << 16))
   {{
     const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
-    if (samples >= parts * SAMPLES_APIECE) {{
-      for (int64_t step = 0; step < steps; step++) run_step(layer, step, share(samples, part, parts), {{0, blocks}});
-    }} else {{
-      for (int64_t step = 0; step < steps; step++) {{
-        run_step(layer, step, {{0, samples}}, share(blocks, part, parts));
-        gate.pass((step + 1) * parts);
-      }}
+    const bool shares_samples = samples >= parts * SAMPLES_APIECE;
+    const Range own = shares_samples ? share(samples, part, parts) : Range{{0, samples}};
+    const Range blocks = shares_samples ? Range{{0, layer.count_blocks()}} : share(layer.count_blocks(), part, parts);
+    for (int64_t step = 0; step < steps; step++) {{
+      if (step % held == 0) multiply_inputs(layer, {{step, std::min(step + held, steps)}}, own, blocks);
+      run_step(layer, step, own, blocks);
+      if (!shares_samples) gate.pass((step + 1) * parts);
     }}
   }}
 }}

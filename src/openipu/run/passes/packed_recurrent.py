@@ -28,6 +28,7 @@ class HeldLayer:
     reverse: bool
     shape: tuple[int, ...]  # of the inputs: steps, samples, features
     width: int
+    reads_last: bool = True  # whether anything reads the last state, which is also among those of all steps
 
     @property
     def multiplications(self) -> int:
@@ -86,7 +87,8 @@ def find_held_layers(draft: Draft) -> dict[fx.Node, HeldLayer]:
             continue
         names = weights[weight_input.name], weights[weight_hidden.name]
         _, width = weight_hidden.meta["val"].shape
-        found[node] = HeldLayer(names, reverse, tuple(source.meta["val"].shape), width)
+        reads_last = any(user.args[1] == 1 and user.users for user in node.users)
+        found[node] = HeldLayer(names, reverse, tuple(source.meta["val"].shape), width, reads_last)
     return found
 
 

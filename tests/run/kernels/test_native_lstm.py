@@ -145,6 +145,26 @@ def test_large_numbers_saturate_and_what_is_no_number_stays_so() -> None:
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
+@pytest.mark.parametrize("weight", [0.5, float("inf"), float("nan")])
+def test_a_first_state_of_zeros_adds_what_eager_pytorch_adds(weight: float) -> None:
+    model, (source, first, cell) = Model().eval(), make_inputs(steps=2)
+    with torch.no_grad():
+        model.layer.weight_hh_l0[3, 5] = weight  # times zero: nothing, unless it is no finite number
+    inputs = (source, torch.zeros_like(first), cell)
+    executable = start(model, inputs)
+    with torch.no_grad():
+        expected = model(*inputs)
+    for found, wanted in zip(executable.run(list(inputs)).outputs, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def test_sequences_of_any_order_in_memory_are_read_as_they_lie() -> None:
+    model, (source, *states) = Model().eval(), make_inputs()
+    for order in ((1, 0, 2), (2, 1, 0)):
+        inputs = (source.permute(order).contiguous().permute(order), *states)
+        check(start(model, inputs), model, inputs)
+
+
 def test_every_held_layer_is_replaced_and_its_weights_are_read_packed_alone(kernels: NativeKernels) -> None:
     model, inputs = Model().eval(), make_inputs()
     program = capture(model, inputs)

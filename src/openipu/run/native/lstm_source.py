@@ -182,6 +182,7 @@ struct Layer {{
   float *given, *cells, *states;
   int64_t step_stride, sample_stride, state_stride;
   int64_t steps, held, samples, features, width;  // held: steps of `given`
+  bool starts_empty;  // the first state adds nothing
   int64_t count_blocks() const {{ return (width + LANES - 1) / LANES; }}
   float* find_given(int64_t step, int64_t block, int64_t sample) const {{
     return given + ((step % held * count_blocks() + block) * samples + sample) * BLOCK;
@@ -233,6 +234,7 @@ static void run_step(const Layer& layer, int64_t step, Range samples, Range bloc
   float* states = layer.states + step * layer.state_stride;
   const float* before = step ? states - layer.state_stride : layer.first_state;
   const float* old_cells = step ? layer.cells : layer.first_cells;
+  const int64_t depth = step || !layer.starts_empty ? width : 0;
   for (int64_t block = blocks.from; block < blocks.until; block++) {{
     const int64_t unit = block * LANES;
     const float* weights = layer.state_weights + block * width * BLOCK;
@@ -240,7 +242,7 @@ static void run_step(const Layer& layer, int64_t step, Range samples, Range bloc
     for_parts(samples, [&](int64_t sample, int64_t rows) {{
       const float *given = layer.find_given(step, block, sample), *next = given + layer.samples * BLOCK;
       for (int64_t line = 0; line < rows * BLOCK; line += LINE) __builtin_prefetch(next + line);
-      multiply_rows(rows, weights, width, {{before + sample * width, width}}, {{given, BLOCK}}, sums, BLOCK);
+      multiply_rows(rows, weights, depth, {{before + sample * width, width}}, {{given, BLOCK}}, sums, BLOCK);
       const int64_t own = sample * width + unit;
       close_rows(rows, sums, old_cells + own, layer.cells + own, states + own, width, width - unit);
     }});
@@ -250,16 +252,18 @@ static void run_step(const Layer& layer, int64_t step, Range samples, Range bloc
 extern "C" int {WIDTH_FUNCTION}() {{ return lstm::LANES; }}
 // `source`: steps, samples, features, in any order of the first two. Weights: blocks, features or units of the state,
 // gates, units of the block, multiplied by EXPONENTS. `given`: memory for `held` steps, blocks, samples, gates, units
-// of the block. `cells`: the last ones.
+// of the block. `cells`: the last ones. `finite`: the weights of the state are numbers, none of them infinite.
 extern "C" void {FUNCTION}(const float* source, int64_t step_stride, int64_t sample_stride, const float* input_weights,
                            const float* state_weights, const float* bias, const float* first_state,
                            const float* first_cells, float* given, float* cells, float* states, int64_t steps,
-                           int64_t held, int64_t samples, int64_t features, int64_t width, int reverse, int threads) {{
+                           int64_t held, int64_t samples, int64_t features, int64_t width, int finite, int reverse,
+                           int threads) {{
   using namespace lstm;
   const int64_t turn = reverse ? -1 : 1, last = reverse ? steps - 1 : 0, state_stride = samples * width;
+  const bool is_zero = std::all_of(first_state, first_state + state_stride, [](float value) {{ return value == 0; }});
   const Layer layer{{source + last * step_stride, input_weights, state_weights, bias, first_state,
                     first_cells, given, cells, states + last * state_stride, turn * step_stride, sample_stride,
-                    turn * state_stride, steps, held, samples, features, width}};
+                    turn * state_stride, steps, held, samples, features, width, finite && is_zero}};
   Gate gate;
 #pragma omp parallel num_threads(threads) if (steps * samples * width * width > (1 << 16))
   {{

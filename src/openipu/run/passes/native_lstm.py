@@ -21,8 +21,8 @@ from openipu.run.passes.packed_recurrent import HeldLayer, find_held_layers, rep
 
 # inputs, their strides of steps and samples, weights of inputs and of the state, bias or nothing, first state and
 # cells, memory for products of inputs, cells, states; and steps, steps whose products are held, samples, features,
-# width, whether it goes backwards, threads
-_Sizes = tuple[int, int, int, int, int, int, int]
+# width, whether the weights of the state are finite, whether it goes backwards, threads
+_Sizes = tuple[int, int, int, int, int, int, int, int]
 Steps = Callable[[int, int, int, int, int, int | None, int, int, int, int, int, Unpack[_Sizes]], None]
 
 _LEAST_WORK = 1 << 22  # multiplications of a call: below, nothing is gained that a compilation would be worth
@@ -43,7 +43,7 @@ class NativeLayer:
 
     def __init__(self, memory: DeviceMemory, layer: HeldLayer, code: LstmCode) -> None:
         self._memory, self._layer, self._code = memory, layer, code
-        self._packed: tuple[torch.Tensor, torch.Tensor] | None = None  # until they are asked for
+        self._packed: tuple[torch.Tensor, torch.Tensor, bool] | None = None  # until they are asked for
         memory.follow(self, layer.names)
 
     def refresh(self) -> None:
@@ -56,7 +56,7 @@ class NativeLayer:
         """Output of all steps, last state, last cell."""
         if self._packed is None:
             self._packed = self._pack()
-        inputs_weight, state_weight = self._packed
+        inputs_weight, state_weight, finite = self._packed
         inputs = source.float()
         if inputs.stride(-1) != 1:
             inputs = inputs.contiguous()
@@ -72,16 +72,16 @@ class NativeLayer:
             *(inputs.data_ptr(), inputs.stride(0), inputs.stride(1)),
             *(inputs_weight.data_ptr(), state_weight.data_ptr(), None if offsets is None else offsets.data_ptr()),
             *(first.data_ptr(), first_cells.data_ptr(), given.data_ptr(), cells.data_ptr(), states.data_ptr()),
-            *(steps, held, samples, features, width, int(self._layer.reverse), torch.get_num_threads()),
+            *(steps, held, samples, features, width, finite, self._layer.reverse, torch.get_num_threads()),
         )
         last = states[0 if self._layer.reverse else -1].clone() if self._layer.reads_last else first
         results = (states, last, cells)
         return results if source.dtype is torch.float32 else tuple(result.to(source.dtype) for result in results)
 
-    def _pack(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The weights of the input and of the state."""
+    def _pack(self) -> tuple[torch.Tensor, torch.Tensor, bool]:
+        """The weights of the input and of the state, and whether those of the state are finite."""
         inputs, state = (self._memory.parameters[name].float() for name in self._layer.names)
-        return self._pack_weight(inputs), self._pack_weight(state)
+        return self._pack_weight(inputs), self._pack_weight(state), bool(state.isfinite().all())
 
     def _pack_weight(self, weight: torch.Tensor) -> torch.Tensor:
         """In blocks: columns, gates, units of the block."""

@@ -1,11 +1,11 @@
 """C++ for an LSTM layer: one function for any shape.
 
 In: the inputs of all steps, and the weights of inputs and state, packed in blocks of units with their four gates beside
-one another. Out: the states of all steps and the last cell. First come the products of all steps' inputs; then each
-step adds its state's to them. A block's product stays in registers for some samples at a time, and its gates are
-computed behind that. Threads share the samples out, and never wait for one another. Of few samples they share the units
-out: each reads the same part of the weights in every step, from its own cache, and waits for the others' states at the
-end of a step.
+one another. Out: the states of all steps and the last cell. The inputs of some steps are multiplied at a time; then
+each of these steps adds the product of its state, and computes gates, cells and states from the sums. A block's product
+stays in registers for some samples at a time. Threads share the samples out, and never wait for one another. Of few
+samples they share the units out: each reads the same part of the weights in every step, from its own cache, and waits
+for the others' states at the end of a step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ namespace lstm {{
 #if defined(__AVX512F__)
 constexpr int LANES = 16, MOST_ROWS = 6;  // 24 of 32 registers hold sums
 #elif defined(__AVX__)
-constexpr int LANES = 8, MOST_ROWS = 2;
+constexpr int LANES = 8, MOST_ROWS = 3;  // 12 of 16
 #else
 constexpr int LANES = 4, MOST_ROWS = 2;
 #endif
@@ -41,23 +41,15 @@ constexpr int64_t SAMPLES_APIECE = 8;  // of each thread; with fewer, sharing un
 constexpr int64_t PATIENCE = 4096;  // turns, tens of microseconds: longer than a step of few samples
 #if defined(__x86_64__)
 #define REST() __builtin_ia32_pause()
+#define HOLD(value) asm("" : "+v"(value))  // in a register: a compiler would rather read it again
 #else
 #define REST()
+#define HOLD(value)
 #endif
 typedef float fvec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-#if defined(__AVX512F__)
-static inline fvec fill(float value) {{ return (fvec)_mm512_set1_ps(value); }}
-#define HOLD_GATE(value) asm("" : "+v"(value))  // in a register: a compiler would rather read it again
-#else
-static inline fvec fill(float value) {{ return fvec{{}} + value; }}
-#define HOLD_GATE(value)
-#endif
-static inline fvec load(const float* from) {{
-  fvec value;
-  std::memcpy(&value, from, sizeof(fvec));
-  return value;
-}}
+static inline fvec fill(float value) {{ return value - fvec{{}}; }}  // nothing is computed, unlike with a sum
+static inline fvec load(const float* from) {{ return *(const fvec*)from; }}
 static inline fvec load(const float* from, int64_t count) {{
   if (count >= LANES) return load(from);
   fvec value{{}};
@@ -65,7 +57,10 @@ static inline fvec load(const float* from, int64_t count) {{
   return value;
 }}
 static inline void store(float* to, fvec value, int64_t count) {{
-  std::memcpy(to, &value, count >= LANES ? sizeof(fvec) : 4 * count);
+  if (count >= LANES)
+    *(fvec*)to = value;
+  else
+    std::memcpy(to, &value, 4 * count);
 }}
 static inline fvec limit(fvec x) {{  // and what is no number stays so
 #if defined(__AVX512F__)
@@ -117,17 +112,18 @@ static __attribute__((noinline)) void multiply(const float* weights, int64_t dep
   const float* values = from.data;
 #pragma GCC unroll 1
   for (int64_t place = 0; place < depth; place++, weights += BLOCK, values++) {{
-    fvec gates[4];
-#pragma GCC unroll 4
-    for (int gate = 0; gate < 4; gate++) {{
-      gates[gate] = load(weights + gate * LANES);
-      HOLD_GATE(gates[gate]);
-    }}
+    fvec numbers[ROWS];
 #pragma GCC unroll 8
     for (int row = 0; row < ROWS; row++) {{
-      const fvec value = fill(values[row * from.stride]);
+      numbers[row] = fill(values[row * from.stride]);
+      HOLD(numbers[row]);
+    }}
 #pragma GCC unroll 4
-      for (int gate = 0; gate < 4; gate++) sums[row][gate] += gates[gate] * value;
+    for (int gate = 0; gate < 4; gate++) {{
+      fvec weight = load(weights + gate * LANES);
+      HOLD(weight);
+#pragma GCC unroll 8
+      for (int row = 0; row < ROWS; row++) sums[row][gate] += weight * numbers[row];
     }}
   }}
 #pragma GCC unroll 8
@@ -140,8 +136,8 @@ static void multiply_rows(int64_t rows, const float* weights, int64_t depth, Row
   switch (rows) {{
     case 1: return multiply<1>(weights, depth, from, start, to, stride);
     case 2: return multiply<2>(weights, depth, from, start, to, stride);
-#if defined(__AVX512F__)
     case 3: return multiply<3>(weights, depth, from, start, to, stride);
+#if defined(__AVX512F__)
     case 4: return multiply<4>(weights, depth, from, start, to, stride);
     case 5: return multiply<5>(weights, depth, from, start, to, stride);
     case 6: return multiply<6>(weights, depth, from, start, to, stride);

@@ -41,6 +41,7 @@ from openipu.run.passes.packed_weights import pack_weights
 from openipu.run.passes.reused_memory import reuse_memory
 from openipu.run.passes.seeded_random import expand_bits
 from openipu.run.passes.simplify import own_outputs, simplify
+from openipu.run.passes.trained_gelu import use_gelu_in_training
 from openipu.run.passes.written_gelu import use_gelu
 from openipu.run.taps import add_taps
 from openipu.run.update.in_graph import apply_updates, scale_gradients
@@ -135,6 +136,10 @@ def _infers(setting: Setting) -> bool:
     return _hurries(setting) and not setting.options.training
 
 
+def _trains(setting: Setting) -> bool:
+    return _hurries(setting) and setting.options.training
+
+
 INSTANT: tuple[Pass, ...] = (
     Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
     Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
@@ -167,6 +172,7 @@ INSTANT: tuple[Pass, ...] = (
     # Last: the passes above read the operators' schemas.
     Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks),
     Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
+    Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
     Pass(
         "attention in one call",
         lambda draft, setting: fuse_attention(draft),

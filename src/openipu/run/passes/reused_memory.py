@@ -30,6 +30,7 @@ from openipu.run.passes.seeded_random import random_bits
 aten = torch.ops.aten
 
 _threshold_into = aten.threshold_backward.grad_input._op
+_gelu_into = aten.gelu_backward.grad_input._op
 _SMALLEST_ELEMENTS = 1 << 14  # below, it makes no difference
 
 
@@ -38,10 +39,16 @@ def _block_gradient(gradient: torch.Tensor, tensor: torch.Tensor, threshold: flo
     return found
 
 
+def _bend_gradient(gradient: torch.Tensor, tensor: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
+    found: torch.Tensor = _gelu_into(gradient, tensor, approximate=approximate, grad_input=gradient)
+    return found
+
+
 # What each operator is in place, for a result that has the shape and format of its first operand.
 _IN_PLACE: dict[Any, Callable[..., Any]] = {
     aten.relu.default: torch.relu_,
     aten.threshold_backward.default: _block_gradient,
+    aten.gelu_backward.default: _bend_gradient,
     aten.add.Tensor: torch.Tensor.add_,
     aten.sub.Tensor: torch.Tensor.sub_,
     aten.mul.Tensor: torch.Tensor.mul_,
@@ -60,7 +67,8 @@ _CONVOLUTIONS = frozenset(
         *(convolve_tiles, find_tiled_image_gradient, find_tiled_filter_gradient),
     }
 )
-_MAKERS = frozenset({multiply, multiply_columns, keep_elements, *_CONVOLUTIONS})  # of memory for their one result
+# Functions of ours that give memory of their own.
+_MAKERS = frozenset({multiply, multiply_columns, keep_elements, *_CONVOLUTIONS})
 _READERS = frozenset({operator.getitem, *_MAKERS})  # beside ATen's own operators
 
 

@@ -24,10 +24,12 @@ _SHIFTED = (aten.add.Tensor, aten.add.Scalar)
 def use_gelu(draft: Draft) -> None:
     """Put the operator in the place of what is written out, where nobody reads anything between."""
     for node in draft.graph.find_nodes(op="call_function", target=aten.tanh.default):
-        found = _read_gelu(node)
+        found = read_gelu(node)
         if found is None:
             continue
-        source, last = found
+        source, last, between = found
+        if any(len(value.users) != 1 for value in between):
+            continue
         with draft.graph.inserting_before(last):
             result = draft.graph.call_function(aten.gelu.default, (source,), {"approximate": "tanh"})
         result.meta = dict(last.meta)
@@ -41,9 +43,10 @@ def use_gelu(draft: Draft) -> None:
                 unread += sources
 
 
-def _read_gelu(tanh: fx.Node) -> tuple[fx.Node, fx.Node] | None:
-    """What the activation is applied to, and its result."""
-    total = _read_number(tanh.args[0], _SCALED, _INNER)
+def read_gelu(tanh: fx.Node) -> tuple[fx.Node, fx.Node, tuple[fx.Node, ...]] | None:
+    """What the activation is applied to, its result, and the values between; others may read these."""
+    scaled = tanh.args[0]
+    total = _read_number(scaled, _SCALED, _INNER)
     if total is None or total.target is not aten.add.Tensor or total.kwargs or len(total.args) != 2:
         return None
     for source, cubic in (total.args, total.args[::-1]):
@@ -52,16 +55,17 @@ def _read_gelu(tanh: fx.Node) -> tuple[fx.Node, fx.Node] | None:
             break
     else:
         return None
-    shifted = _find_only_user(tanh)
-    last = None if shifted is None else _find_only_user(shifted)
-    if last is None or last.target is not aten.mul.Tensor or _read_number(shifted, _SHIFTED, 1.0) is not tanh:
+    if not isinstance(source, fx.Node) or source.meta["val"].dtype is not torch.float32:
         return None
-    (half,) = [value for value in last.args if value is not shifted] or [None]
-    between = (tanh, tanh.args[0], total, cubic, cube, shifted, half)
-    alone = all(isinstance(value, fx.Node) and len(value.users) == 1 for value in between)
-    if not alone or _read_number(half, _SCALED, 0.5) is not source or not isinstance(source, fx.Node):
-        return None
-    return (source, last) if source.meta["val"].dtype is torch.float32 else None
+    for shifted in tanh.users:
+        if _read_number(shifted, _SHIFTED, 1.0) is not tanh:
+            continue
+        for last in shifted.users:
+            (half,) = [value for value in last.args if value is not shifted][:1] or [None]
+            if last.target is aten.mul.Tensor and not last.kwargs and _read_number(half, _SCALED, 0.5) is source:
+                between = (cube, cubic, total, scaled, tanh, shifted, half)
+                return source, last, tuple(node for node in between if isinstance(node, fx.Node))
+    return None
 
 
 def _read_number(node: Any, targets: tuple[Any, ...], number: float) -> fx.Node | None:
@@ -72,7 +76,3 @@ def _read_number(node: Any, targets: tuple[Any, ...], number: float) -> fx.Node 
     if not isinstance(operand, fx.Node) or not isinstance(given, int | float):
         return None
     return operand if math.isclose(given, number, rel_tol=1e-6) else None
-
-
-def _find_only_user(node: fx.Node) -> fx.Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None

@@ -67,6 +67,7 @@ def _same_seeds():
 _KERNELS = {
     "openipu.run.half.rounded_draws": "_installed",
     "openipu.run.passes.native_dropout": "_installed",
+    "openipu.run.passes.native_gelu": "_installed",
     "openipu.run.passes.native_products": "_installed",
     "openipu.run.images.tiled_convolutions": "_installed",
     "openipu.run.native.shared_kernels": "_builds",

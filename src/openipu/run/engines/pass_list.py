@@ -26,12 +26,15 @@ from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.narrowing import narrow_rows
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
 from openipu.run.passes.buffers_in_place import write_in_place
+from openipu.run.passes.class_gradients import join_class_gradients
 from openipu.run.passes.delayed_weights import delay_weights
 from openipu.run.passes.dropped_elements import compare_whole_numbers
 from openipu.run.passes.float_exceptions import check_arithmetic
 from openipu.run.passes.fused_attention import fuse_attention
+from openipu.run.passes.left_out_rows import keep_rows
 from openipu.run.passes.loss_scale import add_statistics
 from openipu.run.passes.native_dropout import draw_while_multiplying, has_dropout
+from openipu.run.passes.native_gelu import bend_natively, has_gelu
 from openipu.run.passes.native_kernels import NativeKernels, use_native_kernels
 from openipu.run.passes.native_products import has_products, multiply_natively
 from openipu.run.passes.onednn_products import use_onednn_products
@@ -173,6 +176,8 @@ INSTANT: tuple[Pass, ...] = (
     Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks),
     Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
     Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
+    Pass("gradients of classes in one call", lambda draft, setting: join_class_gradients(draft), _trains),
+    Pass("compute rows that a loss leaves out", lambda draft, setting: keep_rows(draft), _trains),
     Pass(
         "attention in one call",
         lambda draft, setting: fuse_attention(draft),
@@ -203,6 +208,11 @@ INSTANT: tuple[Pass, ...] = (
         lambda draft, setting: multiply_natively(draft),
         # When native code is there depends on how busy the machine is, and it adds in another order.
         lambda setting: _hurries(setting) and has_products() and not setting.options.deterministic,
+    ),
+    Pass(
+        "gelu by native code",
+        lambda draft, setting: bend_natively(draft),
+        lambda setting: _trains(setting) and has_gelu() and not setting.options.deterministic,
     ),
     Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
     Pass(

@@ -1,8 +1,8 @@
-"""Native code that all programs share: rounding, dropout, gradients of weights, 3 x 3 filters, all for any shape.
+"""Native code that all programs share: rounding, dropout, GELU, gradients of weights, 3 x 3 filters, of any shape.
 
 Out: the code is installed for the instant tier, at once if the user's cache has it, else when a process in the
 background has compiled it, in about a second. Until then, and without a compiler, operators
-do the same, with the same results; those of products in other last bits.
+do the same, with the same results; those of products and GELU in other last bits.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ from typing import Any
 
 from openipu.run.half.rounded_draws import has_kernel, install_kernel
 from openipu.run.images.tiled_convolutions import TileCode, install_tiles
-from openipu.run.native import dropout_source, products_source, rounding_source, tiles_source
+from openipu.run.native import dropout_source, gelu_source, products_source, rounding_source, tiles_source
 from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native
 from openipu.run.native.draws_source import PRELUDE
 from openipu.run.native.inference_kernels import TILE_FUNCTIONS
 from openipu.run.native.source_files import write_source_job
 from openipu.run.passes.native_dropout import install_dropout
+from openipu.run.passes.native_gelu import install_gelu
 from openipu.run.passes.native_products import install_products
 
 _logger = logging.getLogger("openipu")
-_NAME = "stochastic rounding, dropout, products and convolutions"
+_NAME = "stochastic rounding, dropout, GELU, products and convolutions"
 _POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _ROUNDING = (*(_POINTER,) * 3, *(_COUNT,) * 3, _POINTER, *(_COUNT,) * 2, *(_CHOICE,) * 3)
 _DROPOUT = (*(_POINTER,) * 3, *(_COUNT,) * 5, _CHOICE, ctypes.c_float, _CHOICE)
+_GELU = (*(_POINTER,) * 3, _COUNT, _CHOICE)
 _PRODUCTS = (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER, *(_COUNT,) * 3, ctypes.c_float, *(_CHOICE,) * 2)
 
 _builds: list[NativeBuild | None] = []  # of this process, whichever program asked first; None where it has ended
@@ -69,8 +71,8 @@ def _give_up(error: Exception) -> None:
 
 def write_job() -> NativeJob:
     """What the compiling process is told."""
-    parts = rounding_source, dropout_source, products_source, tiles_source
-    return write_source_job(_NAME, PRELUDE + "".join(part.SOURCE for part in parts))
+    sources = rounding_source, dropout_source, gelu_source, products_source, tiles_source
+    return write_source_job(_NAME, PRELUDE + "".join(source.SOURCE for source in sources))
 
 
 def load_rounding(native: NativeProgram) -> Any:
@@ -81,6 +83,11 @@ def load_rounding(native: NativeProgram) -> Any:
 def load_dropout(native: NativeProgram) -> Any:
     """The function that keeps some elements."""
     return _load(native, dropout_source.FUNCTION, _DROPOUT)
+
+
+def load_gelu(native: NativeProgram) -> Any:
+    """The function that computes an activation, or its gradient."""
+    return _load(native, gelu_source.FUNCTION, _GELU)
 
 
 def load_products(native: NativeProgram) -> Any:
@@ -100,9 +107,10 @@ def _load(native: NativeProgram, name: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def _install(native: NativeProgram) -> None:
-    rounding, dropout, products = load_rounding(native), load_dropout(native), load_products(native)
-    tiles = load_tiles(native)
+    rounding, dropout = load_rounding(native), load_dropout(native)
+    gelu, products, tiles = load_gelu(native), load_products(native), load_tiles(native)
     install_kernel(rounding)
     install_dropout(dropout)
+    install_gelu(gelu)
     install_products(products)
     install_tiles(tiles)

@@ -22,7 +22,9 @@ from openipu.run.images.tiled_convolutions import (
     find_tiled_image_gradient,
 )
 from openipu.run.passes.buffers_in_place import WRITERS
+from openipu.run.passes.class_gradients import differentiate_classes, differentiate_in_place
 from openipu.run.passes.native_dropout import keep_elements, keep_in_place
+from openipu.run.passes.native_gelu import bend, bend_gradient, bend_gradient_in_place
 from openipu.run.passes.native_products import multiply_columns
 from openipu.run.passes.onednn_products import multiply
 from openipu.run.passes.seeded_random import random_bits
@@ -30,6 +32,7 @@ from openipu.run.passes.seeded_random import random_bits
 aten = torch.ops.aten
 
 _threshold_into = aten.threshold_backward.grad_input._op
+_log_softmax_into = aten._log_softmax.out._op
 _gelu_into = aten.gelu_backward.grad_input._op
 _SMALLEST_ELEMENTS = 1 << 14  # below, it makes no difference
 
@@ -41,6 +44,13 @@ def _block_gradient(gradient: torch.Tensor, tensor: torch.Tensor, threshold: flo
 
 def _bend_gradient(gradient: torch.Tensor, tensor: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
     found: torch.Tensor = _gelu_into(gradient, tensor, approximate=approximate, grad_input=gradient)
+    return found
+
+
+def _log_softmax(tensor: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    if not tensor.is_contiguous():
+        return torch._log_softmax(tensor, dim, half_to_float)
+    found: torch.Tensor = _log_softmax_into(tensor, dim, half_to_float, out=tensor)
     return found
 
 
@@ -56,7 +66,10 @@ _IN_PLACE: dict[Any, Callable[..., Any]] = {
     aten.neg.default: torch.Tensor.neg_,
     aten.bitwise_right_shift.Tensor_Scalar: torch.Tensor.bitwise_right_shift_,
     aten.bitwise_and.Scalar: torch.Tensor.bitwise_and_,
+    aten._log_softmax.default: _log_softmax,
     keep_elements: keep_in_place,
+    differentiate_classes: differentiate_in_place,
+    bend_gradient: bend_gradient_in_place,
     **WRITERS,
 }
 _EITHER = frozenset({aten.add.Tensor, aten.mul.Tensor})  # the second operand will do as well
@@ -68,7 +81,9 @@ _CONVOLUTIONS = frozenset(
     }
 )
 # Functions of ours that give memory of their own.
-_MAKERS = frozenset({multiply, multiply_columns, keep_elements, *_CONVOLUTIONS})
+_MAKERS = frozenset(
+    {multiply, multiply_columns, keep_elements, differentiate_classes, bend, bend_gradient, *_CONVOLUTIONS}
+)
 _READERS = frozenset({operator.getitem, *_MAKERS})  # beside ATen's own operators
 
 

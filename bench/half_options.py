@@ -20,6 +20,7 @@ import torch
 import poptorch
 from bench.models import MODELS, Model
 from bench.ratios import compare, show, summarize
+from bench.work.shared_code import SharedCode
 
 ACCUMULATION = 4
 ROUND_SECONDS = 1.0
@@ -75,7 +76,7 @@ def make_step(model: Model, numbers: Numbers) -> Callable[[], None]:
 
 def measure(model: Model, rounds: int) -> dict[str, list[float]]:
     """Seconds of a step of each configuration, by round."""
-    wait_for_rounding()
+    SharedCode().compile()
     steps = {name: make_step(model, numbers) for name, numbers in CONFIGURATIONS.items()}
     counts = {}
     for name, step in steps.items():
@@ -93,17 +94,6 @@ def measure(model: Model, rounds: int) -> dict[str, list[float]]:
                 step()
             found[name].append((time.perf_counter() - started) / counts[name])
     return found
-
-
-def wait_for_rounding() -> None:
-    """Have the native rounding, which programs compile in the background, before anything is measured."""
-    from openipu.run.half.rounded_draws import has_kernel
-    from openipu.run.native import prepare_kernels, take_over_kernels
-
-    prepare_kernels(build=True)
-    while not has_kernel():
-        time.sleep(0.1)
-        take_over_kernels()
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bench.cells import EAGER, Cell, Way
+from bench.cells import EAGER, INSTANT, Cell, Way
 from bench.models import MODELS
 from bench.plan import RunPlan
 from bench.processes import WorkerError, WorkerProcess
@@ -20,6 +20,7 @@ from bench.turns import Budget, Player, choose_pace, choose_steps, take_turns
 
 RUNNER = "bench.work.steps:StepRunner"
 METER = "bench.work.counting:HostMeter"
+COMPILER = "bench.work.shared_code:SharedCode"
 LONG_STEP_SECONDS = 5.0
 LONG_ROUND_SECONDS = 20.0
 LONG_ROUNDS = 4  # in two of them a slow way plays
@@ -27,6 +28,7 @@ LONG_ROUNDS = 4  # in two of them a slow way plays
 
 def measure(plan: RunPlan) -> None:
     """Measure all cells that the plan asks for."""
+    _prepare_shared_code(plan)
     for model in plan.models:
         for variant in plan.variants:
             cell = Cell.parse(f"{model}-{variant}")
@@ -34,6 +36,12 @@ def measure(plan: RunPlan) -> None:
                 started = time.perf_counter()
                 plan.store.merge("steps", cell.key, measure_cell(cell, plan))
                 plan.say(f"{cell.key}: {time.perf_counter() - started:.0f} s")
+
+
+def _prepare_shared_code(plan: RunPlan) -> None:
+    """Compile what all programs share, whichever of them comes first."""
+    with WorkerProcess(COMPILER, INSTANT.make_environment(plan.cache), plan.logs / "shared_code.log") as worker:
+        plan.say("code that programs share: " + ("compiled" if worker.call("compile") else "no compiler"))
 
 
 def measure_cell(cell: Cell, plan: RunPlan) -> dict[str, Any]:

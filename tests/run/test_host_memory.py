@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from openipu.run.memory.host_memory import KEEP_PAGES_VARIABLE, keep_pages, reserve_zeros, touch_pages
+from openipu.run.memory.host_memory import KEEP_PAGES_VARIABLE, keep_pages, reserve_scratch, reserve_zeros, touch_pages
 
 pytestmark = pytest.mark.slow
 
@@ -179,3 +179,15 @@ print(kept, read_resident_bytes() - before)
     kept, left = (int(number) for number in done.stdout.split())
     assert kept > 60 << 20
     assert left < 8 << 20
+
+
+@pytest.mark.parametrize("count", [1, 1000, (1 << 18) + 3, 3 << 19, (1 << 21) + 1])
+def test_scratch_is_as_large_as_asked_for_and_nobody_elses(count):
+    first, second = reserve_scratch(count), reserve_scratch(count)
+    first.fill_(1.0)
+    second.fill_(2.0)
+    assert first.shape == second.shape == (count,)
+    assert bool((first == 1.0).all())
+    assert bool((second == 2.0).all())
+    if 4 * count >= 1 << 20:
+        assert first.data_ptr() % (2 << 20) == 0, "a huge page begins here"

@@ -119,6 +119,7 @@ def eager_pass(monkeypatch):
     monkeypatch.setattr(layout, "_MOST_COPIED", 100.0)
     monkeypatch.setattr("openipu.run.images.tiled_convolutions._LEAST_WORK", 0)
     monkeypatch.setattr("openipu.run.images.tiled_convolutions._FEWEST_TILES", 1)
+    monkeypatch.setattr("openipu.run.images.tiled_convolutions._FEWEST_IN_STRIPS", 1)
     drafts = []
 
     def note(draft, *, native):

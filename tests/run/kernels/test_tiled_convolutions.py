@@ -40,6 +40,12 @@ def code(shared_native):
     return found
 
 
+@pytest.fixture(params=[0, 1 << 20], ids=["in blocks", "in strips"])
+def way(request, monkeypatch):
+    """How a filter is brought into its form: all of it for blocks of tiles, or strip by strip for all tiles."""
+    monkeypatch.setattr(tiled_convolutions, "_FEW_TILES", request.param)
+
+
 @pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
 def threads(request):
     torch.set_num_threads(request.param)  # the tests' own fixture puts it right again
@@ -67,7 +73,7 @@ def compare(found, exact, bound):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_convolution_is_computed(code, threads, shape):
+def test_a_convolution_is_computed(code, threads, way, shape):
     images, filters, _ = make_operands(*shape)
     bias, pad = torch.randn(len(filters)), shape[-1]
     exact = nn.functional.conv2d(images.double(), filters.double(), bias.double(), padding=pad)
@@ -80,7 +86,7 @@ def test_a_convolution_is_computed(code, threads, shape):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_gradients_are_computed(code, threads, shape):
+def test_gradients_are_computed(code, threads, way, shape):
     images, filters, gradient = make_operands(*shape)
     pad = shape[-1]
     exact = differentiate(gradient.double(), images.double(), filters.double(), pad)
@@ -100,7 +106,7 @@ def test_the_gradient_of_a_filter_is_summed_over_several_blocks_of_tiles(code, m
 
 
 @pytest.mark.slow
-def test_memory_that_was_used_before_leaves_no_trace(code):
+def test_memory_that_was_used_before_leaves_no_trace(code, way):
     """Scratch is shared by all convolutions of a thread, large ones and small ones."""
     large, small = make_operands(2, 64, 64, 30, 30, 1), make_operands(1, 16, 16, 9, 9, 1)
     first = convolve_tiles(small[0], small[1], None, 1)
@@ -128,6 +134,22 @@ def test_memory_that_was_used_before_leaves_no_trace(code):
 )
 def test_native_code_is_for_convolutions_that_it_pays_for(images, filters, strides, pads, dilations, groups, fits):
     assert fits_tiles(images, filters, strides, pads, dilations, groups) is fits
+
+
+@pytest.mark.parametrize(
+    ("images", "results", "fits"),
+    [
+        ((4, 512, 7, 7), 512, True),  # 16 tiles, and a filter that has 36 MiB in its form
+        ((1, 64, 14, 14), 64, True),
+        ((1, 64, 8, 8), 64, False),  # 4 tiles
+        ((4, 512, 7, 7), 1024, False),
+        ((16, 512, 14, 14), 512, False),  # too many tiles to go strip by strip
+        ((4, 64, 56, 56), 64, True),
+    ],
+)
+def test_strips_pay_for_fewer_tiles_and_larger_filters(images, results, fits):
+    window = ([1, 1], [1, 1], [1, 1], 1)
+    assert fits_tiles(images, (results, images[1], 3, 3), *window, in_strips=True) is fits
 
 
 class Block(nn.Module):

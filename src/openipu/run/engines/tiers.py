@@ -320,6 +320,7 @@ class Tiers:
         self._native = None
         if self.tier is Tier.COMPILED:
             self.engine = self._build_instant()
+        release_pages()  # of what the compiled tier used
 
     def _build_instant(self, kernels: NativeKernels | None = None) -> InstantEngine:
         plan = None

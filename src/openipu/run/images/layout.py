@@ -203,8 +203,9 @@ def _turn_back(graph: fx.Graph, plans: dict[fx.Node, _Window], turned: set[fx.No
             user.replace_input_with(source, copy)
 
 
-def _has_tiles(node: fx.Node, window: _Window) -> bool:
-    return fits_tiles(_shape_of(_find_images(node)), _shape_of(_find_filter(node)), *window.arguments)
+def _has_tiles(node: fx.Node, window: _Window, *, in_strips: bool = True) -> bool:
+    shapes = _shape_of(_find_images(node)), _shape_of(_find_filter(node))
+    return fits_tiles(*shapes, *window.arguments, in_strips=in_strips)
 
 
 def _reads_pixels(node: fx.Node, window: _Window) -> bool:
@@ -263,7 +264,7 @@ def _replace_gradients(writer: GraphWriter, node: fx.Node, window: _Window, *, t
                 turned = writer.call(aten.t.default, writer.read_rows(gradient))
                 product = writer.call(aten.mm.default, turned, writer.read_rows(images, window.strides))
                 found = writer.call(aten.view.default, product, list(_shape_of(user)))
-            case 1 if tiled:
+            case 1 if tiled and _has_tiles(node, window, in_strips=False):
                 found = writer.place(find_tiled_filter_gradient, user, gradient, images, window.pads[0])
             case 1:
                 found = writer.place(find_filter_gradient, user, gradient, images, filters, *window.arguments)

@@ -15,12 +15,16 @@ import torch
 
 from openipu.run.images.convolution_patterns import Convolution, read_weights
 from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.memory.host_memory import reserve_scratch
 
 # filter, spread filter, results, channels, steps between results and between channels, whether it is turned, threads
 SpreadFilter = Callable[[int, int, int, int, int, int, int, int], None]
 # images, spread filter, bias, what is added, result, scratch; images, height, width, channels, results, pads, tiles of
 # a block, whether negative results are zero, threads
 Convolve = Callable[[int, int, int | None, int | None, int, int, int, int, int, int, int, int, int, int, int], None]
+# images, filter, bias, result, scratch; images, height, width, channels, results, pads, steps between results and
+# between channels, whether the filter is turned, threads
+ConvolveStrips = Callable[[int, int, int | None, int, int, int, int, int, int, int, int, int, int, int, int], None]
 # images, gradient, result, scratch; images, height, width, channels, results, pads, tiles of a block, threads
 SumFilter = Callable[[int, int, int, int, int, int, int, int, int, int, int, int], None]
 
@@ -32,6 +36,8 @@ _BLOCK = 32  # tiles that are convolved together: their places stay in the cache
 _GRADIENT_BYTES, _GRADIENT_BLOCK = 2 << 20, 64  # the same for the gradient of a filter: of their places, at least
 _FEWEST_TILES = 24  # below, bringing the filter into its form, or reading it so, costs what is gained
 _MOST_FILTER_BYTES = 12 << 20  # of a filter in that form, four times what it was
+_FEW_TILES = 96  # up to here, a filter is brought into its form strip by strip, where that is not kept: then
+_FEWEST_IN_STRIPS, _LARGEST_IN_STRIPS = 12, 1 << 18  # fewer tiles pay, and larger filters: by channels and results
 _LEAST_WORK = 1 << 22  # multiplications
 _LEAST_USE = 0.6  # of the pixels of all tiles
 
@@ -42,6 +48,7 @@ class TileCode:
 
     spread_filter: SpreadFilter
     convolve: Convolve
+    convolve_strips: ConvolveStrips
     sum_filter: SumFilter
 
 
@@ -66,20 +73,25 @@ def fits_tiles(
     pads: Sequence[int],
     dilations: Sequence[int],
     groups: int,
+    *,
+    in_strips: bool = False,
 ) -> bool:
-    """Whether native code is for this convolution, and pays."""
+    """Whether native code is for this convolution, and pays; also where it may bring the filter into its form strip by
+    strip."""
     if len(images) != 4 or tuple(filter_shape[2:]) != (3, 3) or groups != 1:
         return False
     if set(strides) != {1} or set(dilations) != {1} or set(pads) not in ({0}, {1}):
         return False
     count, channels, height, width = images
     results, pad = filter_shape[0], pads[0]
-    if channels % _LANES or results % _LANES or 4 * _PLACES * channels * results > _MOST_FILTER_BYTES:
-        return False
     rows, columns = height + 2 * pad - 2, width + 2 * pad - 2
     tiles, pixels = _count_tiles(count, rows, columns), count * rows * columns
-    work = 9 * pixels * channels * results
-    return tiles >= _FEWEST_TILES and pixels >= _LEAST_USE * _STEP**2 * tiles and work >= _LEAST_WORK
+    if channels % _LANES or results % _LANES or pixels < _LEAST_USE * _STEP**2 * tiles:
+        return False
+    fits = tiles >= _FEWEST_TILES and 4 * _PLACES * channels * results <= _MOST_FILTER_BYTES
+    if in_strips and tiles <= _FEW_TILES:
+        fits = tiles >= _FEWEST_IN_STRIPS and channels * results <= _LARGEST_IN_STRIPS
+    return fits and 9 * pixels * channels * results >= _LEAST_WORK
 
 
 class TiledConvolution:
@@ -107,7 +119,7 @@ class TiledConvolution:
         if self._spread is None:
             weight, bias = read_weights(self._memory, self._plan)
             weight = weight.float().contiguous()
-            self._spread = _spread(self._code, weight, _make_room), None if bias is None else bias.float().contiguous()
+            self._spread = _spread(self._code, weight, kept=True), None if bias is None else bias.float().contiguous()
         spread, bias = self._spread
         results, pad = self._plan.weight.shape[0], self._plan.pads[0]
         added = None if other is None else other.contiguous(memory_format=_LAST)
@@ -118,16 +130,12 @@ class TiledConvolution:
 
 def convolve_tiles(images: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor | None, pad: int) -> torch.Tensor:
     """The convolution, channels last."""
-    code = _installed[0]
-    spread = _spread(code, filters.contiguous(), _find_scratch)
-    return _convolve(code, images, spread, filters.shape[0], pad, bias=None if bias is None else bias.contiguous())
+    return _convolve_once(images, filters, None if bias is None else bias.contiguous(), pad, turned=False)
 
 
 def find_tiled_image_gradient(gradient: torch.Tensor, filters: torch.Tensor, pad: int) -> torch.Tensor:
     """The gradient of the images: a convolution with the filter turned round, in which channels are results."""
-    code = _installed[0]
-    spread = _spread(code, filters.contiguous(), _find_scratch, turned=True)
-    return _convolve(code, gradient, spread, filters.shape[1], 2 - pad)
+    return _convolve_once(gradient, filters, None, 2 - pad, turned=True)
 
 
 def find_tiled_filter_gradient(gradient: torch.Tensor, images: torch.Tensor, pad: int) -> torch.Tensor:
@@ -145,30 +153,50 @@ def find_tiled_filter_gradient(gradient: torch.Tensor, images: torch.Tensor, pad
     return found
 
 
-def _make_room(name: str, count: int) -> torch.Tensor:
-    return torch.empty(count, dtype=torch.float32)
-
-
 def _find_scratch(name: str, count: int) -> torch.Tensor:
     """Memory that this thread has used before, and that may still be in the cache: it is written over by each call."""
     found: torch.Tensor | None = getattr(_scratch, name, None)
     if found is None or found.numel() < count:
-        found = _make_room(name, count)
+        found = reserve_scratch(count)
         setattr(_scratch, name, found)
     return found
 
 
-def _spread(
-    code: TileCode, filters: torch.Tensor, find_room: Callable[[str, int], torch.Tensor], *, turned: bool = False
-) -> torch.Tensor:
-    """A filter as the native code reads it; turned: with results and channels exchanged, and pixels in other order."""
+def _read_filter(filters: torch.Tensor, turned: bool) -> tuple[int, int, int, int]:
+    """Results, channels, and the steps between them; turned, each is the other."""
     results, channels = filters.shape[:2]
-    steps = (9 * channels, 9)
-    if turned:
-        results, channels, steps = channels, results, steps[::-1]
-    found = find_room("filter", _PLACES * _round_up(results) * channels)
+    return (channels, results, 9, 9 * channels) if turned else (results, channels, 9 * channels, 9)
+
+
+def _spread(code: TileCode, filters: torch.Tensor, *, turned: bool = False, kept: bool = False) -> torch.Tensor:
+    """A filter as the native code reads it, in memory of its own if it is kept; turned: with results and channels
+    exchanged, and pixels in other order."""
+    results, channels, *steps = _read_filter(filters, turned)
+    count = _PLACES * _round_up(results) * channels
+    found = torch.empty(count, dtype=torch.float32) if kept else _find_scratch("filter", count)
     code.spread_filter(
         *(filters.data_ptr(), found.data_ptr(), results, channels, *steps, int(turned), torch.get_num_threads())
+    )
+    return found
+
+
+def _convolve_once(
+    images: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor | None, pad: int, *, turned: bool
+) -> torch.Tensor:
+    """With a filter that will be another one the next time."""
+    code, filters = _installed[0], filters.contiguous()
+    results, channels, *steps = _read_filter(filters, turned)
+    count, _, height, width = images.shape
+    tiles, threads = _count_tiles(count, height + 2 * pad - 2, width + 2 * pad - 2), torch.get_num_threads()
+    if tiles > _FEW_TILES:
+        spread = _spread(code, filters, turned=turned)
+        return _convolve(code, images, spread, results, pad, bias=bias)
+    images = images.contiguous(memory_format=_LAST)
+    found = _make_result(count, results, height, width, pad)
+    scratch = _find_scratch("places", _PLACES * (tiles * channels + threads * (channels + tiles) * _STRIP))
+    code.convolve_strips(
+        *(images.data_ptr(), filters.data_ptr(), _point_to(bias), found.data_ptr(), scratch.data_ptr()),
+        *(count, height, width, channels, results, pad, *steps, int(turned), threads),
     )
     return found
 
@@ -187,17 +215,21 @@ def _convolve(
 ) -> torch.Tensor:
     images = images.contiguous(memory_format=_LAST)
     count, channels, height, width = images.shape
-    shape = (count, results, height + 2 * pad - 2, width + 2 * pad - 2)
     if target is None:
-        target = torch.empty(shape, dtype=torch.float32, memory_format=_LAST)
+        target = _make_result(count, results, height, width, pad)
     threads = torch.get_num_threads()
-    block = min(_BLOCK, -(-_count_tiles(count, *shape[2:]) // threads))
+    block = min(_BLOCK, -(-_count_tiles(count, *target.shape[2:]) // threads))
     scratch = _find_scratch("places", threads * _PLACES * block * (channels + _round_up(results)))
     code.convolve(
         *(images.data_ptr(), spread.data_ptr(), _point_to(bias), _point_to(other), target.data_ptr()),
         *(scratch.data_ptr(), count, height, width, channels, results, pad, block, int(relu), threads),
     )
     return target
+
+
+def _make_result(count: int, results: int, height: int, width: int, pad: int) -> torch.Tensor:
+    shape = (count, results, height + 2 * pad - 2, width + 2 * pad - 2)
+    return torch.empty(shape, dtype=torch.float32, memory_format=_LAST)
 
 
 def _point_to(tensor: torch.Tensor | None) -> int | None:

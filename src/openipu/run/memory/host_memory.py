@@ -3,11 +3,13 @@
 In: shapes, tensors, or the wish to keep pages. Out: tensors of zeros whose pages appear when they are first used, or
 beside other work; and a C library that does not hand memory back to the system between two operators. A fresh page
 costs several times as much as one that is already there, and a training step would ask for the same ones again and
-again. Huge pages are not asked for: steps are as quick without them, and on virtual machines their first use is slow.
+again. Huge pages are asked for where many places far apart are used again and again; elsewhere, steps are as quick
+without them, and on virtual machines their first use is slow.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import math
@@ -24,6 +26,7 @@ import torch
 KEEP_PAGES_VARIABLE = "OPENIPU_KEEP_PAGES"
 
 _RESERVED_BYTES = 1 << 20  # from here on a tensor gets pages of its own
+_HUGE_PAGE_BYTES = 2 << 20
 _TOUCHED_BYTES = 8 << 20  # in one call: other threads wait for it when they map memory
 _TOUCHED_SHARE = 0.5  # of free memory at most
 
@@ -48,6 +51,21 @@ def reserve_zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     # Private: a forked worker of a data loader must not write into the same weights.
     pages = mmap.mmap(-1, count * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return torch.frombuffer(pages, dtype=dtype, count=count).view(tuple(shape))
+
+
+def reserve_scratch(count: int) -> torch.Tensor:
+    """Numbers in float32, whatever they are, in huge pages if the system gives them."""
+    if 4 * count < _RESERVED_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.empty(count, dtype=torch.float32)
+    size = (
+        -(-4 * count // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES + _HUGE_PAGE_BYTES
+    )  # one more, of which some is left out
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a system without them
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    whole = torch.frombuffer(pages, dtype=torch.float32)
+    start = -whole.data_ptr() % _HUGE_PAGE_BYTES // 4
+    return whole[start : start + count]
 
 
 def touch_pages(tensors: Iterable[torch.Tensor]) -> threading.Thread | None:

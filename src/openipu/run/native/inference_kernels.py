@@ -23,6 +23,7 @@ _ROW = (*(_POINTER,) * 4, *(_COUNT,) * 2, _CHOICE)
 TILE_FUNCTIONS = (
     (tiles_source.FILTER_FUNCTION, (*(_POINTER,) * 2, *(_COUNT,) * 4, *(_CHOICE,) * 2)),
     (tiles_source.FUNCTION, (*(_POINTER,) * 6, *(_COUNT,) * 7, *(_CHOICE,) * 2)),
+    (tiles_source.STRIPS_FUNCTION, (*(_POINTER,) * 5, *(_COUNT,) * 8, *(_CHOICE,) * 2)),
     (tiles_source.GRADIENT_FUNCTION, (*(_POINTER,) * 4, *(_COUNT,) * 7, _CHOICE)),
 )
 _LAYER = (_POINTER, *(_COUNT,) * 2, *(_POINTER,) * 8, *(_COUNT,) * 5, *(_CHOICE,) * 3)

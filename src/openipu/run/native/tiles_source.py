@@ -12,6 +12,7 @@ from __future__ import annotations
 
 FILTER_FUNCTION = "spread_filter"
 FUNCTION = "convolve_tiles"
+STRIPS_FUNCTION = "convolve_strips"
 GRADIENT_FUNCTION = "sum_filter"
 
 SOURCE = f"""
@@ -144,15 +145,16 @@ static void read_gradient(const Shape& shape, const float* gradient, int64_t num
     }}
   }}
 }}
-static void write_tile(const Shape& shape, const float* from, int64_t number, int64_t plane, const float* bias,
-                       const float* other, bool relu, float* result) {{
+// What becomes of the places of a tile, of some channels of the result.
+static void write_tile(const Shape& shape, const float* from, int64_t number, int64_t plane, int64_t first,
+                       int64_t until, const float* bias, const float* other, bool relu, float* result) {{
   const Tile tile(shape, number);
-  for (int64_t channel = 0; channel < shape.results; channel += LANES) {{
+  for (int64_t channel = first; channel < until; channel += LANES) {{
     fvec held[SIDE * STEP], some[SIDE], row[STEP];
 #pragma GCC unroll 6
     for (int x = 0; x < SIDE; x++) {{
 #pragma GCC unroll 6
-      for (int y = 0; y < SIDE; y++) some[y] = load(from + (y * SIDE + x) * plane + channel);
+      for (int y = 0; y < SIDE; y++) some[y] = load(from + (y * SIDE + x) * plane + channel - first);
       gather_results(some, 1, held + x, SIDE);
     }}
     const fvec offset = bias ? load(bias + channel) : fvec{{}};
@@ -219,32 +221,41 @@ static void multiply_rows(int64_t rows, const float* left, int64_t near, int64_t
     rows -= done, left += done * far, to += done * stride;
   }}
 }}
-// `to`: places, strips of results, channels, results of a strip. Numbers of the filter lie `result_step` and
-// `channel_step` apart, its nine pixels side by side; in the other direction for the gradient of images.
+// How the numbers of a filter lie: steps between results and between channels, its nine pixels side by side; in the
+// other direction for the gradient of images.
+struct Filter {{
+  const float* data;
+  int64_t results, channels, result_step, channel_step;
+  bool turned;
+}};
+// All places of one channel, for a strip of results.
+static void spread_strip(const Filter& filter, int64_t first, int64_t channel, float* to, int64_t plane) {{
+  const float* from = filter.data + first * filter.result_step + channel * filter.channel_step;
+  float pixels[9][WIDE];
+  for (int lane = 0; lane < WIDE; lane++, from += filter.result_step)
+    for (int pixel = 0; pixel < 9; pixel++)
+      pixels[pixel][lane] = first + lane < filter.results ? from[filter.turned ? 8 - pixel : pixel] : 0.0f;
+  for (int half = 0; half < WIDE; half += LANES) {{
+    fvec rows[SIDE][3];
+    for (int y = 0; y < SIDE; y++)
+      for (int x = 0; x < 3; x++) {{
+        rows[y][x] = load(pixels[x] + half) * POINTS[y][0];
+        rows[y][x] += load(pixels[3 + x] + half) * POINTS[y][1] + load(pixels[6 + x] + half) * POINTS[y][2];
+      }}
+    for (int y = 0; y < SIDE; y++)
+      for (int x = 0; x < SIDE; x++)
+        store(to + (y * SIDE + x) * plane + half,
+              rows[y][0] * POINTS[x][0] + rows[y][1] * POINTS[x][1] + rows[y][2] * POINTS[x][2]);
+  }}
+}}
+// `to`: places, strips of results, channels, results of a strip.
 extern "C" void {FILTER_FUNCTION}(const float* filter, float* to, int64_t results, int64_t channels,
                                   int64_t result_step, int64_t channel_step, int turned, int threads) {{
+  const Filter given{{filter, results, channels, result_step, channel_step, turned != 0}};
   const int64_t strips = (results + WIDE - 1) / WIDE, plane = strips * channels * WIDE;
 #pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t line = 0; line < strips * channels; line++) {{
-    const int64_t first = line / channels * WIDE;
-    const float* from = filter + first * result_step + line % channels * channel_step;
-    float pixels[9][WIDE];
-    for (int lane = 0; lane < WIDE; lane++, from += result_step)
-      for (int pixel = 0; pixel < 9; pixel++)
-        pixels[pixel][lane] = first + lane < results ? from[turned ? 8 - pixel : pixel] : 0.0f;
-    for (int half = 0; half < WIDE; half += LANES) {{
-      fvec rows[SIDE][3];
-      for (int y = 0; y < SIDE; y++)
-        for (int x = 0; x < 3; x++) {{
-          rows[y][x] = load(pixels[x] + half) * POINTS[y][0];
-          rows[y][x] += load(pixels[3 + x] + half) * POINTS[y][1] + load(pixels[6 + x] + half) * POINTS[y][2];
-        }}
-      for (int y = 0; y < SIDE; y++)
-        for (int x = 0; x < SIDE; x++)
-          store(to + (y * SIDE + x) * plane + line * WIDE + half,
-                rows[y][0] * POINTS[x][0] + rows[y][1] * POINTS[x][1] + rows[y][2] * POINTS[x][2]);
-    }}
-  }}
+  for (int64_t line = 0; line < strips * channels; line++)
+    spread_strip(given, line / channels * WIDE, line % channels, to + line * WIDE, plane);
 }}
 // `scratch`: for each thread, all places of a block of tiles, of images and of results in whole strips.
 extern "C" void {FUNCTION}(const float* images, const float* filter, const float* bias, const float* other,
@@ -266,8 +277,40 @@ extern "C" void {FUNCTION}(const float* images, const float* filter, const float
                            filter + (place * strips + strip) * channels * WIDE, WIDE, channels,
                            made + place * block * broad + strip * WIDE, broad, false);
       for (int64_t row = 0; row < some; row++)
-        write_tile(shape, made + row * broad, tile + row, block * broad, bias, other, relu, result);
+        write_tile(shape, made + row * broad, tile + row, block * broad, 0, results, bias, other, relu, result);
       tile += some;
+    }}
+  }}
+}}
+// The same for few tiles and a large filter, strip by strip of the results: what a strip of the filter becomes stays in
+// the cache, and is written nowhere else. `scratch`: all places of all tiles of images; and for each thread, those of a
+// strip of the filter and of a strip of results.
+extern "C" void {STRIPS_FUNCTION}(const float* images, const float* filter, const float* bias, float* result,
+                                  float* scratch, int64_t count, int64_t height, int64_t width, int64_t channels,
+                                  int64_t results, int64_t pad, int64_t result_step, int64_t channel_step, int turned,
+                                  int threads) {{
+  const Shape shape(count, height, width, channels, results, pad);
+  const Filter given{{filter, results, channels, result_step, channel_step, turned != 0}};
+  const int64_t all = shape.count(), strips = (results + WIDE - 1) / WIDE, plane = channels * WIDE;
+  float* own = scratch + PLACES * all * channels;
+#pragma omp parallel num_threads(threads)
+  {{
+#pragma omp for schedule(static)
+    for (int64_t tile = 0; tile < all; tile++)
+      read_tile(shape, images, tile, all * channels, scratch + tile * channels);
+#pragma omp for schedule(static)
+    for (int part = 0; part < threads; part++) {{
+      float *spread = own + part * PLACES * (channels + all) * WIDE, *made = spread + PLACES * plane;
+      for (int64_t strip = strips * part / threads; strip < strips * (part + 1) / threads; strip++) {{
+        const int64_t first = strip * WIDE, until = first + WIDE < results ? first + WIDE : results;
+        for (int64_t channel = 0; channel < channels; channel++)
+          spread_strip(given, first, channel, spread + channel * WIDE, plane);
+        for (int64_t place = 0; place < PLACES; place++)
+          multiply_rows<2>(all, scratch + place * all * channels, 1, channels, spread + place * plane, WIDE, channels,
+                           made + place * all * WIDE, WIDE, false);
+        for (int64_t tile = 0; tile < all; tile++)
+          write_tile(shape, made + tile * WIDE, tile, all * WIDE, first, until, bias, nullptr, false, result);
+      }}
     }}
   }}
 }}

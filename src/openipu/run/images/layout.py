@@ -164,7 +164,7 @@ def _find_turned(graph: fx.Graph, plans: dict[fx.Node, _Window]) -> set[fx.Node]
                 found = node.args[1] == 0 and any(value in turned for value in source.all_input_nodes[:2])
             else:
                 found = source.target is _POOL and source.args[0] in turned
-        elif node.target in _POINTWISE or node.target in _POOLS:
+        elif node.target in _POOLS or _is_pointwise(node):
             value = node.meta.get("val")
             found = any(source in turned for source in node.all_input_nodes)
             found &= node.target is _POOL or (isinstance(value, torch.Tensor) and value.dim() == 4)
@@ -179,7 +179,12 @@ def _accepts(node: fx.Node, plans: dict[fx.Node, _Window]) -> bool:
     """Whether images may lie in any order for an operator."""
     if node.target is operator.getitem:
         return True
-    return node in plans or node.target in _NORMS or node.target in _POINTWISE | _POOLS | _SUMS
+    return node in plans or node.target in _NORMS | _POOLS | _SUMS or _is_pointwise(node)
+
+
+def _is_pointwise(node: fx.Node) -> bool:
+    converts = node.target is aten._to_copy.default and set(node.kwargs) == {"dtype"}
+    return converts or node.target in _POINTWISE
 
 
 def _list_copied(graph: fx.Graph, plans: dict[fx.Node, _Window], turned: set[fx.Node]) -> set[fx.Node]:

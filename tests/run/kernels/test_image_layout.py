@@ -67,6 +67,20 @@ class Readers(nn.Module):
         return nn.functional.cross_entropy(self.classify(z.flatten(1)) + rest, labels)
 
 
+class Returning(nn.Module):
+    """Images are results, too: one of a convolution, one of what follows it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 32, 1)
+        self.classify = nn.Linear(32, 5)
+
+    def forward(self, x, labels):
+        first = self.first(x)
+        second = torch.relu(self.second(torch.relu(first)))
+        return nn.functional.cross_entropy(self.classify(second.mean((2, 3))), labels), first, second
+
+
 class Frozen(nn.Module):
     """The first filter has no gradient, and so the second one's images have none."""
 
@@ -225,6 +239,15 @@ def test_micro_batches_are_accumulated(eager_pass, code, folding):
     executable, *_ = make_executable(Frozen, 4, folding=folding)
     check(executable, Frozen, 4)
     assert all(count(draft, TILED) for draft in eager_pass)
+
+
+def test_images_are_returned_plane_behind_plane(eager_pass):
+    executable, images, labels = make_executable(Returning)
+    expected = make_net(Returning)(images, labels)
+    for found, other in zip(executable.run([images, labels]).outputs, expected, strict=True):
+        assert found.is_contiguous()
+        torch.testing.assert_close(found.reshape(other.shape), other.detach(), rtol=1e-5, atol=1e-5)
+    assert count(eager_pass[0], LAST)
 
 
 def test_planes_are_copied_for_those_alone_that_need_them(eager_pass):

@@ -11,6 +11,7 @@ import openipu
 from openipu.graph import HOST_ONLY, OutputMode, Reduction, RunOptions, Tier, describe_options
 from openipu.numerics import Overflow
 from openipu.run.engines.tiers import make_program_key
+from openipu.run.native import source_files
 from openipu.store.keys import digest_sources
 
 pytestmark = pytest.mark.slow
@@ -117,3 +118,25 @@ def test_the_key_of_native_code_holds_that_digest():
         for text in ("a", "b", "a")
     ]
     assert found[0] == found[2] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("capability", "machine", "narrower"),
+    [
+        ("AVX512", "x86_64", []),
+        ("AVX2", "x86_64", ["-mno-avx512f"]),
+        ("DEFAULT", "x86_64", ["-mno-avx"]),
+        ("DEFAULT", "aarch64", []),
+    ],
+)
+def test_our_code_has_vectors_no_wider_than_pytorchs(monkeypatch, capability, machine, narrower):
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    flags = source_files.list_flags()
+    assert [flag for flag in flags if flag.startswith("-mno-")] == narrower
+
+
+def test_the_key_of_our_code_holds_its_flags(monkeypatch):
+    usual = source_files.write_source_job("kernels", "int one;").key
+    monkeypatch.setattr(source_files, "list_flags", lambda: ["-mno-fma"])
+    assert source_files.write_source_job("kernels", "int one;").key != usual

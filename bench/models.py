@@ -54,11 +54,11 @@ class WithLoss(nn.Module):
 
 
 class SequenceClassifier(nn.Module):
-    """Two LSTM layers and a linear layer on the last step."""
+    """LSTM layers and a linear layer on the last step."""
 
-    def __init__(self, features: int = 128, hidden: int = 256, classes: int = 16) -> None:
+    def __init__(self, features: int = 128, hidden: int = 256, layers: int = 2, classes: int = 16) -> None:
         super().__init__()
-        self.recurrent = nn.LSTM(features, hidden, num_layers=2, batch_first=True)
+        self.recurrent = nn.LSTM(features, hidden, num_layers=layers, batch_first=True)
         self.classify = nn.Linear(hidden, classes)
 
     def forward(self, sequences: Tensor) -> Tensor:
@@ -77,6 +77,10 @@ def build_cnn() -> nn.Module:
 
 def build_lstm() -> nn.Module:
     return WithLoss(SequenceClassifier())
+
+
+def build_lstm_small() -> nn.Module:
+    return WithLoss(SequenceClassifier(features=32, hidden=64, layers=1))
 
 
 def build_bert_small() -> nn.Module:
@@ -114,8 +118,8 @@ def make_images(channels: int, size: int, classes: int) -> MakeInputs:
     return lambda batch: (torch.randn(batch, channels, size, size), torch.randint(0, classes, (batch,)))
 
 
-def make_sequences(batch: int) -> tuple[Tensor, Tensor]:
-    return torch.randn(batch, 64, 128), torch.randint(0, 16, (batch,))
+def make_sequences(steps: int, features: int) -> MakeInputs:
+    return lambda batch: (torch.randn(batch, steps, features), torch.randint(0, 16, (batch,)))
 
 
 def make_sentences(batch: int) -> tuple[Tensor, Tensor]:
@@ -131,7 +135,8 @@ MODELS: dict[str, Model] = {
     model.name: model
     for model in (
         Model("cnn", "MNIST CNN", build_cnn, make_images(1, 28, 10), 16, SGD),
-        Model("lstm", "LSTM 2x256", build_lstm, make_sequences, 16, ADAM, compiles=False),
+        Model("lstm", "LSTM 2x256", build_lstm, make_sequences(64, 128), 16, ADAM, compiles=False),
+        Model("lstm_small", "LSTM 1x64", build_lstm_small, make_sequences(32, 32), 16, ADAM, compiles=False),
         Model("bert_small", "BERT 2x256", build_bert_small, make_sentences, 4, ADAM, transformer=True),
         Model("resnet50", "ResNet-50", build_resnet50, make_images(3, 224, 1000), 4, SGD, large=True),
         Model("bert_base", "BERT-base", build_bert, make_sentences, 4, ADAMW, large=True, transformer=True),

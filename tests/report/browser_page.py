@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -24,6 +26,7 @@ FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,900"
 )
+MOST_DRAWN = 100  # times that an element is found again
 SIZES = {"1280": (1280, 900), "1920": (1920, 1080), "phone": (390, 844)}
 
 
@@ -65,7 +68,19 @@ class Page:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        return str(self.find(selector).text)
+        return str(self._read(selector, lambda element: element.text))
+
+    def attribute(self, selector: str, name: str) -> Any:
+        return self._read(selector, lambda element: element.get_attribute(name))
+
+    def _read(self, selector: str, read: Callable[[Any], Any]) -> Any:
+        """What an element says. A view may draw it anew between finding and reading it: then it is found again."""
+        for _ in range(MOST_DRAWN):
+            try:
+                return read(self.find(selector))
+            except StaleElementReferenceException:
+                continue
+        raise AssertionError(f"{selector} is drawn anew again and again")
 
     def fact(self, selector: str, name: str) -> str:
         """The value beside a name in a list of facts."""

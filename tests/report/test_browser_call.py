@@ -110,7 +110,7 @@ def test_a_drag_with_shift_selects_a_range_and_adds_it_up(open_page, alone: Prof
         Keys.SHIFT
     ).perform()
     page.settle()
-    start, end = map(int, page.find("#selection").get_attribute("value").split("-"))
+    start, end = map(int, page.attribute("#selection", "value").split("-"))
     total = float(alone.steps.cycles.sum())
     assert (start / total, end / total) == (pytest.approx(0.3, abs=0.02), pytest.approx(0.6, abs=0.02))
     sentence = page.text("#trace-range")

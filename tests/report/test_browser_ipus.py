@@ -122,7 +122,7 @@ def test_a_micro_batch_chosen_by_link_tells_when_it_enters_and_leaves(page: Page
     assert page.fact("#batch-facts", "Leaves at cycle").startswith(format_cycles(last))
     here = start_of_block(pipeline, 4, 5)
     assert page.fact("#batch-details", "Begins at cycle").startswith(format_cycles(here))
-    assert page.find("canvas").get_attribute("aria-valuenow") == "5"
+    assert page.attribute("canvas", "aria-valuenow") == "5"
 
 
 def test_a_click_on_a_block_follows_its_micro_batch_and_keys_go_on(page: Page, plan: Plan) -> None:
@@ -157,7 +157,7 @@ def test_a_stage_leads_to_its_steps_in_the_trace_of_its_ipu(page: Page, plan: Pl
     page.wait_until("return document.body.dataset.view === 'trace'")
     page.settle()
     assert page.text("#op-details h2") == "stage 2 backward"
-    assert page.find("select").get_attribute("value") == "2"
+    assert page.attribute("select", "value") == "2"
     assert plan.pipeline is not None
     assert page.fact("#op-details", "Cycles") == format_cycles(plan.pipeline.stages[4].cycles)
 
@@ -171,11 +171,11 @@ def test_updates_of_the_ipus_run_side_by_side_in_the_trace(page: Page, plan: Pla
 
 def test_the_trace_opens_at_an_ipu_by_link_and_changes_it_by_click(page: Page) -> None:
     page.open("#view=trace&ipu=2")
-    assert page.find("select").get_attribute("value") == "2"
+    assert page.attribute("select", "value") == "2"
     assert "IPU 2" in page.text(".legend")
     height = page.run("return document.querySelector('canvas').clientHeight")
     page.click_canvas(0.015, (26 + 1.4 * 35) / height)  # the name of IPU 1
-    assert page.find("select").get_attribute("value") == "1"
+    assert page.attribute("select", "value") == "1"
     assert "ipu=1" in page.run("return location.hash")
     assert page.count_colours() >= 6
 
@@ -183,7 +183,7 @@ def test_the_trace_opens_at_an_ipu_by_link_and_changes_it_by_click(page: Page) -
 def test_an_op_chosen_by_link_opens_the_trace_of_its_ipu(page: Page, plan: Plan) -> None:
     op = next(op for op in plan.ops if op.ipu == 3)
     page.open(f"#view=trace&op={op.index}")
-    assert page.find("select").get_attribute("value") == "3"
+    assert page.attribute("select", "value") == "3"
     assert page.fact("#op-facts", "IPU, stage") == "3, 3"
 
 
@@ -252,5 +252,5 @@ def test_ipus_without_a_pipeline_still_have_lanes_and_verdicts(driver: webdriver
     for view in VIEWS:
         page.open(f"#view={view}")
     page.open("#view=trace&ipu=3")
-    assert page.find("select").get_attribute("value") == "3"
+    assert page.attribute("select", "value") == "3"
     assert page.severe_log() == []

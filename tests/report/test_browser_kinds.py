@@ -88,7 +88,7 @@ def test_a_step_says_what_is_live_there_by_kind_and_several_steps_compare(
 def test_the_axis_fits_the_data_and_shows_the_limit_on_demand(page: Page) -> None:
     def read_axis() -> float:
         page.settle()
-        return float(page.find("canvas.plot").get_attribute("data-top"))
+        return float(page.attribute("canvas.plot", "data-top"))
 
     for view in ("memory", "liveness&tile=3"):
         page.open(f"#view={view}")

@@ -76,7 +76,7 @@ def test_the_program_tree_opens_to_a_step_by_link_and_tells_what_it_runs(page: P
     assert page.fact("#program-facts", "Vertex").startswith(profile.steps.vertex[step])
     same = int((profile.steps.program == profile.steps.program[step]).sum())
     assert page.fact("#program-facts", "Program").startswith(f"{profile.steps.program[step]:,}, run by {same} step")
-    assert page.find(".tree-row.chosen").get_attribute("aria-selected") == "true"
+    assert page.attribute(".tree-row.chosen", "aria-selected") == "true"
 
 
 def test_the_program_tree_answers_keys_as_trees_do(page: Page) -> None:
@@ -89,9 +89,9 @@ def test_the_program_tree_answers_keys_as_trees_do(page: Page) -> None:
     assert page.run(count) == 1
     tree.send_keys(Keys.ARROW_RIGHT)
     assert page.run(count) > 5
-    assert page.find(".tree-row.chosen").get_attribute("aria-expanded") == "true"
+    assert page.attribute(".tree-row.chosen", "aria-expanded") == "true"
     tree.send_keys(Keys.ARROW_DOWN, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
-    assert page.find(".tree-row.chosen").get_attribute("aria-level") == "1"
+    assert page.attribute(".tree-row.chosen", "aria-level") == "1"
     assert tree.get_attribute("aria-activedescendant") == "tree-row-0"
 
 

@@ -96,6 +96,7 @@ class Tiers:
         self._drops = False  # has dropouts that native code could compute,
         self._multiplies = False  # or large gradients of weights,
         self._convolves = False  # or convolutions with 3 x 3 filters,
+        self._wants_kernels = options.stochastic_rounding  # any of these, or rounds by chance,
         self._lacks_kernels = False  # and an instant engine from before there was any
         self._parts = NativeParts()  # what is compiled instead of the program
         self._spent_seconds = 0.0
@@ -165,13 +166,8 @@ class Tiers:
         if instant and self._lacks_kernels and not self._misses_kernels():
             self.engine = self._build_instant()
 
-    @property
-    def _wants_kernels(self) -> bool:
-        """Whether this program could use functions that programs share."""
-        return self._options.stochastic_rounding or self._drops or self._multiplies or self._convolves
-
     def _misses_kernels(self) -> bool:
-        """Whether some of them are not there yet."""
+        """Whether this program could use functions that are not there yet."""
         missing = (self._drops and not has_dropout()) or (self._multiplies and not has_products())
         return missing or (self._convolves and not has_tiles())
 
@@ -344,6 +340,7 @@ class Tiers:
             native = hurries and not self._options.deterministic
             self._multiplies = native and bool(find_products(draft.graph))
             self._convolves = native and find_tiled(draft.graph)
+            self._wants_kernels |= self._drops or self._multiplies or self._convolves
             wished = choose_fold(self._program, draft, self._options)
             self._fold = wished if apply_fold(draft, wished) is not None else 1
         return self._fold

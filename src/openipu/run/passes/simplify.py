@@ -62,6 +62,25 @@ def _read_shape(node: fx.Node) -> tuple[int, ...] | None:
     return tuple(value.shape) if isinstance(value, torch.Tensor) else None
 
 
+def shorten_conversions(draft: Draft) -> None:
+    """Name nothing but the format of a conversion: autograd names where and how a value lies as well, which no
+    conversion changes here. Passes that look for conversions then find these, too."""
+    for node in draft.graph.find_nodes(op="call_function", target=aten._to_copy.default):
+        if node.kwargs.get("dtype") is not None:
+            node.kwargs = {name: value for name, value in node.kwargs.items() if not _is_usual(name, value)}
+
+
+def _is_usual(name: str, value: Any) -> bool:
+    if name == "device":
+        return value is None or torch.device(value).type == "cpu"
+    usual: dict[str, tuple[Any, ...]] = {
+        "layout": (None, torch.strided),
+        "pin_memory": (None, False),
+        "non_blocking": (False,),
+    }
+    return value in usual.get(name, ())
+
+
 def fold_constants(draft: Draft) -> None:
     """Compute once what depends on constants alone."""
     values: dict[fx.Node, Any] = {
@@ -187,6 +206,7 @@ def _is_spread(node: fx.Node) -> bool:
 # The order matters: what folding and sharing leave unused is removed last.
 PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("remove no-operations", remove_no_operations),
+    ("shorten conversions", shorten_conversions),
     ("draw from the seed", seed_draws),
     ("widen half products", widen_half_products),
     ("skip exact roundings", skip_exact_roundings),

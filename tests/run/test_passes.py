@@ -13,7 +13,14 @@ from openipu.run.drafts.aliasing import draws_random_numbers, find_owner, is_poi
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.drafts.fast_calls import FUNCTIONS, METHODS
-from openipu.run.passes.simplify import fold_constants, own_outputs, remove_no_operations, share_views, simplify
+from openipu.run.passes.simplify import (
+    fold_constants,
+    own_outputs,
+    remove_no_operations,
+    share_views,
+    shorten_conversions,
+    simplify,
+)
 
 aten = torch.ops.aten
 RETURNS = [(OutputKind.OUTPUT, "y")]
@@ -46,6 +53,17 @@ def test_views_to_the_same_shape_and_double_transpositions_go(build_program):
     remove_no_operations(subject)
     subject.graph.eliminate_dead_code()
     assert targets(subject) == [aten.add.Tensor]
+
+
+def test_conversions_name_nothing_but_what_they_change(build_program):
+    usual = {"layout": torch.strided, "device": torch.device("cpu")}
+    plain = draft(build_program, lambda x: (aten._to_copy.default(x, dtype=torch.float16, **usual),))
+    other = {"dtype": torch.float16, "memory_format": torch.contiguous_format}
+    laid_out = draft(build_program, lambda x: (aten._to_copy.default(x, **other),))
+    for subject, expected in ((plain, {"dtype": torch.float16}), (laid_out, other)):
+        shorten_conversions(subject)
+        (node,) = subject.graph.find_nodes(op="call_function", target=aten._to_copy.default)
+        assert node.kwargs == expected
 
 
 def test_constants_are_computed_once(build_program):

@@ -257,6 +257,28 @@ def test_stochastic_rounding_draws_numbers_of_its_own():
     assert len(draws) == len(set(draws))
 
 
+class FusedAttention(Block):
+    """Attention by PyTorch's function, which computes half numbers in float32, and converts its gradients back."""
+
+    def attend(self, tokens: torch.Tensor) -> torch.Tensor:
+        batch, count, width = tokens.shape
+        heads = [
+            layer(tokens).view(batch, count, HEADS, -1).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        ]
+        found = nn.functional.scaled_dot_product_attention(*heads, dropout_p=0.1)
+        return self.out(found.transpose(1, 2).reshape(batch, count, width))
+
+
+def test_attention_in_half_is_computed_for_the_same_tokens_as_in_float32():
+    model, inputs = Classifier(), make_inputs()
+    model.blocks = nn.Sequential(FusedAttention(), FusedAttention())
+    narrow = [value.half() if value.is_floating_point() else value for value in inputs]
+    expected = list_products(make_draft(model, inputs))
+    found = list_products(make_draft(copy.deepcopy(model).half(), tuple(narrow)))
+    assert sorted(found) == sorted(expected)
+    assert (4 * HEADS, 1, TOKENS) in found, "scores of one token"
+
+
 class Scrambled(nn.Module):
     """Operators in an order that was drawn, then one entry of a dimension that was drawn."""
 

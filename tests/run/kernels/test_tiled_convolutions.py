@@ -215,17 +215,42 @@ def test_new_weights_are_followed(code, block):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_program_asks_for_native_code_where_that_pays(block, monkeypatch):
+class Mostly(nn.Module):
+    """Few 3 x 3 filters, and many products."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.filters, self.layer = nn.Conv2d(16, 16, 3, padding=1), nn.Linear(30 * 30, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.filters(x).flatten(2))
+
+
+@pytest.mark.parametrize(("width", "pays"), [(1000, True), (1200, False)])
+def test_products_count_as_work_too(monkeypatch, width, pays):
+    # The filters: 9 * 16 * 16 multiplications for each of 900 pixels; the layer: 16 * width for each. A seventh of the
+    # latter is 2,304 with a width of 1,008.
+    monkeypatch.setattr(packed_convolutions, "_LEAST_TILED_WORK", 0)
+    monkeypatch.setattr(tiled_convolutions, "_LEAST_WORK", 0)
+    seen = list_parts(monkeypatch, Mostly(width).eval(), torch.randn(2, 16, 30, 30))
+    assert seen.tiles is pays
+
+
+def list_parts(monkeypatch, model, x) -> NativeParts:
+    """What a program asks for."""
     seen: list[NativeParts] = []
     monkeypatch.setattr(
         "openipu.run.engines.tiers.list_native_parts",
         lambda draft: seen.append(list_native_parts(draft)) or NativeParts(),
     )
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    model, x = block
+    compiled = compile_model(model, [x], options=RunOptions(tier=Tier.AUTO), show_progress=False)
+    compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
+    compiled.executable.run([x])
+    return seen.pop()
+
+
+def test_a_program_asks_for_native_code_where_that_pays(block, monkeypatch):
     for least, wanted in ((1 << 24, True), (1 << 40, False)):
         monkeypatch.setattr(packed_convolutions, "_LEAST_TILED_WORK", least)
-        compiled = compile_model(model, [x], options=RunOptions(tier=Tier.AUTO), show_progress=False)
-        compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
-        compiled.executable.run([x])
-        assert seen.pop().tiles is wanted
+        assert list_parts(monkeypatch, *block).tiles is wanted

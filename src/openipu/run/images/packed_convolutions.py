@@ -53,6 +53,7 @@ _KEEPS_ORDER = frozenset(
 )
 _PAIRS = frozenset({aten.add.Tensor, aten.mul.Tensor, aten.sub.Tensor, aten.maximum.default, aten.minimum.default})
 _LEAST_TILED_WORK = 1 << 24  # multiplications of a call: below, nothing is gained that a compilation would be worth
+_PRODUCTS = frozenset({aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default})
 _FEWEST_MULTIPLICATIONS = 1 << 18  # of a call: below, turning data costs more than it gains
 
 
@@ -235,11 +236,22 @@ def _turn_back(x: torch.Tensor) -> torch.Tensor:
 
 
 def pays_for_tiles(draft: Draft) -> bool:
-    """Whether native code for 3 x 3 filters is worth being compiled: for an eighth of all convolutions, at least."""
+    """Whether native code for 3 x 3 filters is worth being compiled: instead of the program, and so for an eighth of
+    all its multiplications at least."""
     if not has_onednn():
         return False
     held = list_held(draft)
-    plans = [plan for node in draft.graph.nodes if (plan := read_convolution(node, held)) is not None]
-    work = sum(plan.multiplications for plan in plans)
-    tiled = sum(plan.multiplications for plan in plans if TiledConvolution.accepts(plan))
+    work = tiled = 0
+    for node in draft.graph.nodes:
+        plan = read_convolution(node, held)
+        work += _count_product(node) if plan is None else plan.multiplications
+        tiled += plan.multiplications if plan is not None and TiledConvolution.accepts(plan) else 0
     return tiled >= max(_LEAST_TILED_WORK, work / 8)
+
+
+def _count_product(node: fx.Node) -> int:
+    """Multiplications of a product of matrices."""
+    if node.target not in _PRODUCTS:
+        return 0
+    left: Any = node.args[-2]
+    return int(node.meta["val"].numel() * left.meta["val"].shape[-1])

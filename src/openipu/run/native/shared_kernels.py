@@ -1,7 +1,7 @@
 """Native code that all programs share: rounding, dropout, GELU, gradients of weights, 3 x 3 filters, of any shape.
 
 Out: the code is installed for the instant tier, at once if the user's cache has it, else when a process in the
-background has compiled it, in about a second. Until then, and without a compiler, operators
+background has compiled it, in some seconds. Until then, and without a compiler, operators
 do the same, with the same results; those of products and GELU in other last bits.
 """
 

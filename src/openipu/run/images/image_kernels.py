@@ -10,58 +10,45 @@ from collections.abc import Sequence
 
 import torch
 
+Window = tuple[Sequence[int], Sequence[int], Sequence[int], int]  # strides, pads, dilations, groups
+
 _LAST, _PLANES = torch.channels_last, torch.contiguous_format
 _convolve = torch.ops.aten.convolution.default._op
 _differentiate = torch.ops.aten.convolution_backward.default._op
 
 
-def convolve(
-    images: torch.Tensor,
-    filters: torch.Tensor,
-    bias: torch.Tensor | None,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
-) -> torch.Tensor:
+def convolve(images: torch.Tensor, filters: torch.Tensor, bias: torch.Tensor | None, *window: *Window) -> torch.Tensor:
     """The convolution."""
+    *sizes, groups = window
     source = images.contiguous(memory_format=_choose_order(images, filters))
-    found: torch.Tensor = _convolve(source, filters, bias, strides, pads, dilations, False, [0, 0], groups)
+    found: torch.Tensor = _convolve(source, filters, bias, *sizes, False, [0, 0], groups)
     return found.contiguous(memory_format=_LAST)
 
 
 def find_image_gradient(
-    gradient: torch.Tensor,
-    images: torch.Tensor,
-    filters: torch.Tensor,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
+    gradient: torch.Tensor, images: torch.Tensor, filters: torch.Tensor, *window: *Window
 ) -> torch.Tensor:
     """The gradient of the images, of which only the size is read."""
-    window = (strides, pads, dilations, False, [0, 0], groups)
-    order = _choose_order(images, filters)
-    given = gradient.contiguous(memory_format=order), images.contiguous(memory_format=order)
-    found: torch.Tensor = _differentiate(*given, filters, None, *window, [True, False, False])[0]
-    return found.contiguous(memory_format=_LAST)
+    return _find_gradient(0, gradient, images, filters, window).contiguous(memory_format=_LAST)
 
 
 def find_filter_gradient(
-    gradient: torch.Tensor,
-    images: torch.Tensor,
-    filters: torch.Tensor,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int],
-    groups: int,
+    gradient: torch.Tensor, images: torch.Tensor, filters: torch.Tensor, *window: *Window
 ) -> torch.Tensor:
     """The gradient of the filter."""
-    window = (strides, pads, dilations, False, [0, 0], groups)
+    return _find_gradient(1, gradient, images, filters, window).contiguous()
+
+
+def _find_gradient(
+    place: int, gradient: torch.Tensor, images: torch.Tensor, filters: torch.Tensor, window: Window
+) -> torch.Tensor:
+    """That of images, or of the filter, by its place among the results of the operator."""
+    *sizes, groups = window
     order = _choose_order(images, filters)
     given = gradient.contiguous(memory_format=order), images.contiguous(memory_format=order)
-    found: torch.Tensor = _differentiate(*given, filters, None, *window, [False, True, False])[1]
-    return found.contiguous()
+    wanted = [number == place for number in range(3)]
+    found: torch.Tensor = _differentiate(*given, filters, None, *sizes, False, [0, 0], groups, wanted)[place]
+    return found
 
 
 def turn_back(images: torch.Tensor) -> torch.Tensor:

@@ -35,13 +35,13 @@ def fill_training(store, speeds):
 
 
 def test_a_mean_over_all_models_is_reached_or_not(store):
-    fill_training(store, [1.6] * 7)
+    fill_training(store, [1.6] * len(MODELS))
     assert find_aim(store, "Training, float32, over eager: geometric mean").reached is True
     assert find_aim(store, "Training, float32, over torch.compile: geometric mean").reached is False  # 0.8x
 
 
 def test_one_slow_model_misses_the_aim_of_each_model(store):
-    fill_training(store, [1.5] * 6 + [0.9])
+    fill_training(store, [1.5] * (len(MODELS) - 1) + [0.9])
     aim = find_aim(store, "Training, float32, over eager: each model")
     assert (aim.reached, aim.measured) == (False, "0.90 (ViT-base)")
 

@@ -63,6 +63,8 @@ def _same_seeds():
         loaded["paddle"].seed(0)
 
 
+_SHARED = "openipu.run.native.shared_kernels"
+
 # where native code that all programs share is installed, and where its compilation is kept while it goes on
 _KERNELS = {
     "openipu.run.half.rounded_draws": "_installed",
@@ -70,14 +72,19 @@ _KERNELS = {
     "openipu.run.passes.native_gelu": "_installed",
     "openipu.run.passes.native_products": "_installed",
     "openipu.run.images.tiled_convolutions": "_installed",
-    "openipu.run.native.shared_kernels": "_builds",
+    _SHARED: "_builds",
 }
 
 
 @contextmanager
 def _keep_kernels() -> Iterator[None]:
-    """Native code that is installed or being compiled inside is gone afterwards, and what was there before is back."""
+    """No native code is there inside, and none is found in the cache or compiled, unless that is asked for.
+
+    What is installed or being compiled inside is gone afterwards, and what was there before is back.
+    """
     before = {name: list(getattr(sys.modules[name], kept)) for name, kept in _KERNELS.items() if name in sys.modules}
+    for name in before:
+        getattr(sys.modules[name], _KERNELS[name])[:] = [None] if name == _SHARED else []  # has ended
     yield
     for name, kept in _KERNELS.items():
         if name in sys.modules:

@@ -46,12 +46,18 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared_native(tmp_path_factory: pytest.TempPathFactory) -> NativeProgram:
-    """The native code that all programs share, compiled into a cache of its own."""
+def native_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that has the native code that all programs share."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(scope="session")
+def shared_native(native_cache: Path) -> NativeProgram:
+    """That code, once compiled."""
     if shutil.which("g++") is None:
         pytest.skip("needs a C++ compiler")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENIPU_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        patch.setenv("OPENIPU_CACHE_DIR", str(native_cache))
         return NativeBuild(write_job(), background=False).finish()
 
 

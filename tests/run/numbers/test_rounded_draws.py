@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -25,9 +24,11 @@ from openipu.run.half.rounded_draws import (
     round_wide,
 )
 from openipu.run.half.rounding import round_half
-from openipu.run.native import NativeBuild, NotCompiledError, prepare_kernels, shared_kernels, take_over_kernels
+from openipu.run.images.tiled_convolutions import has_tiles, install_tiles
+from openipu.run.native import NotCompiledError, prepare_kernels, shared_kernels, take_over_kernels
 from openipu.run.native.shared_kernels import load_rounding, write_job
 from openipu.run.passes.native_dropout import has_dropout, install_dropout
+from openipu.run.passes.native_gelu import has_gelu, install_gelu
 from openipu.run.passes.native_products import has_products, install_products
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
@@ -38,22 +39,10 @@ STRANGE = torch.tensor(
 )
 
 
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
+@pytest.fixture
+def kernel(shared_native):
     """Native code, compiled into a cache of its own."""
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENIPU_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
-        patch.setattr(shared_kernels, "_builds", [])
-        program = NativeBuild(write_job(), background=False).finish()
-        # Another process would find it in the cache.
-        prepare_kernels(build=False)
-        assert has_kernel()
-        install_kernel(None)
-        install_dropout(None)
-        install_products(None)
-        yield load_rounding(program)
+    return load_rounding(shared_native)
 
 
 @pytest.fixture
@@ -212,22 +201,45 @@ def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds, mo
     assert has_products()
 
 
-def test_code_that_a_test_installs_is_gone_for_the_next_one(keep_kernels):
-    def find():
-        return [has_kernel(), has_dropout(), has_products(), bool(shared_kernels._builds)]
+def find_installed():
+    return [has_kernel(), has_dropout(), has_gelu(), has_products(), has_tiles()]
 
+
+@pytest.mark.slow
+def test_another_process_finds_the_code_in_the_cache(native_cache, shared_native, monkeypatch):
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(native_cache))
+    monkeypatch.setattr(shared_kernels, "_builds", [])
+    prepare_kernels(build=False)
+    assert find_installed() == [True] * 5
+
+
+def test_any_number_of_threads_runs_the_same_code():
+    keys = set()
+    for threads in (1, 2, 3):  # the next test has its own number again
+        torch.set_num_threads(threads)
+        keys.add(write_job().key)
+    assert len(keys) == 1
+
+
+def test_code_that_a_test_installs_is_gone_for_the_next_one(keep_kernels):
     def install(kernel, builds):
-        install_kernel(kernel)
-        install_dropout(kernel)
-        install_products(kernel)
+        for install_code in (install_kernel, install_dropout, install_gelu, install_products, install_tiles):
+            install_code(kernel)
         shared_kernels._builds[:] = builds
 
     with keep_kernels():
-        install(lambda *operands: None, [None])
+        install(lambda *operands: None, [])
         with keep_kernels():
-            install(None, [])
-        assert find() == [True] * 4
-    assert find() == [False] * 4
+            assert (find_installed(), shared_kernels._builds) == ([False] * 5, [None])
+            install(lambda *operands: None, [])
+        assert (find_installed(), shared_kernels._builds) == ([True] * 5, [])
+    assert (find_installed(), shared_kernels._builds) == ([False] * 5, [None])
+
+
+def test_code_in_the_cache_is_not_there_for_a_test_that_did_not_ask(monkeypatch):
+    monkeypatch.setattr(shared_kernels, "find_native", lambda key: pytest.fail("it was looked for"))
+    prepare_kernels(build=True)
+    assert not has_kernel()
 
 
 def test_without_a_compiler_it_is_tried_once(builds):

@@ -92,9 +92,12 @@ class NativeJob:
         return cls(key or make_native_key(content), {**content, "name": name})
 
 
-def make_native_key(facts: dict[str, Any]) -> str:
+def make_native_key(facts: dict[str, Any], *, for_any_threads: bool = False) -> str:
     """The key of native code for a program that these facts describe, made by this openipu on this host."""
-    return make_key({**facts, "kind": "native", "build": describe_build(), "host": describe_host()})
+    host = describe_host()
+    if for_any_threads:  # their number is an argument
+        del host["threads"]
+    return make_key({**facts, "kind": "native", "build": describe_build(), "host": host})
 
 
 def _describe_value(node: torch.fx.Node) -> list[Any]:

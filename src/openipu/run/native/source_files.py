@@ -25,7 +25,7 @@ _NARROWER = {"AVX2": ("-mno-avx512f",), "DEFAULT": ("-mno-avx",)}
 
 def write_source_job(name: str, source: str) -> NativeJob:
     """What the compiling process is told."""
-    key = make_native_key({"kernel": name, "source": source, "flags": list_flags()})
+    key = make_native_key({"kernel": name, "source": source, "flags": list_flags()}, for_any_threads=True)
     return NativeJob(key, {"units": [{"source": source}], "fold": 1, "threads": 1, "name": name})
 
 

@@ -68,9 +68,11 @@ _SHARED = "openipu.run.native.shared_kernels"
 # where native code that all programs share is installed, and where its compilation is kept while it goes on
 _KERNELS = {
     "openipu.run.half.rounded_draws": "_installed",
+    "openipu.run.half.rounded_products": "_installed",
     "openipu.run.passes.native_dropout": "_installed",
     "openipu.run.passes.native_gelu": "_installed",
     "openipu.run.passes.native_products": "_installed",
+    "openipu.run.images.norms": "_installed",
     "openipu.run.images.tiled_convolutions": "_installed",
     _SHARED: "_builds",
 }

@@ -18,11 +18,12 @@ from openipu.numerics.formats import (
     Overflow,
     Rounding,
 )
-from openipu.numerics.partials import choose_chunk, multiply_with_half_partials
+from openipu.numerics.partials import CHUNKS, choose_chunk, multiply_with_half_partials
 from openipu.numerics.reference import decode_code, encode_number
 from openipu.numerics.rounding import decode_tensor, encode_tensor, round_to_format
 
 __all__ = [
+    "CHUNKS",
     "FLOAT8_143",
     "FLOAT8_152",
     "FLOAT16",

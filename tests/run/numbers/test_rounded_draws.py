@@ -23,6 +23,7 @@ from openipu.run.half.rounded_draws import (
     round_rows_into,
     round_wide,
 )
+from openipu.run.half.rounded_products import has_half_products, install_half_products
 from openipu.run.half.rounding import round_half
 from openipu.run.images.tiled_convolutions import has_tiles, install_tiles
 from openipu.run.native import NotCompiledError, prepare_kernels, shared_kernels, take_over_kernels
@@ -202,7 +203,7 @@ def test_programs_share_one_compilation_and_any_of_them_takes_it_over(builds, mo
 
 
 def find_installed():
-    return [has_kernel(), has_dropout(), has_gelu(), has_products(), has_tiles()]
+    return [has_kernel(), has_dropout(), has_gelu(), has_products(), has_half_products(), has_tiles()]
 
 
 @pytest.mark.slow
@@ -210,7 +211,7 @@ def test_another_process_finds_the_code_in_the_cache(native_cache, shared_native
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(native_cache))
     monkeypatch.setattr(shared_kernels, "_builds", [])
     prepare_kernels(build=False)
-    assert find_installed() == [True] * 5
+    assert find_installed() == [True] * 6
 
 
 def test_any_number_of_threads_runs_the_same_code():
@@ -223,17 +224,19 @@ def test_any_number_of_threads_runs_the_same_code():
 
 def test_code_that_a_test_installs_is_gone_for_the_next_one(keep_kernels):
     def install(kernel, builds):
-        for install_code in (install_kernel, install_dropout, install_gelu, install_products, install_tiles):
+        for install_code in (install_kernel, install_dropout, install_gelu, install_products):
             install_code(kernel)
+        install_half_products(kernel)
+        install_tiles(kernel)
         shared_kernels._builds[:] = builds
 
     with keep_kernels():
         install(lambda *operands: None, [])
         with keep_kernels():
-            assert (find_installed(), shared_kernels._builds) == ([False] * 5, [None])
+            assert (find_installed(), shared_kernels._builds) == ([False] * 6, [None])
             install(lambda *operands: None, [])
-        assert (find_installed(), shared_kernels._builds) == ([True] * 5, [])
-    assert (find_installed(), shared_kernels._builds) == ([False] * 5, [None])
+        assert (find_installed(), shared_kernels._builds) == ([True] * 6, [])
+    assert (find_installed(), shared_kernels._builds) == ([False] * 6, [None])
 
 
 def test_code_in_the_cache_is_not_there_for_a_test_that_did_not_ask(monkeypatch):

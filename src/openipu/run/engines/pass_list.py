@@ -14,12 +14,15 @@ from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.keep_wide import add_products_in_place, keep_rounded_wide
 from openipu.run.half.rounded_draws import fuse_draws
+from openipu.run.half.rounded_products import has_half_products, join_half_products
 from openipu.run.half.rounding import apply_number_options, expand_rounding
 from openipu.run.half.stored_draws import store_draws
 from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.half.windows import store_windowed_values
 from openipu.run.images.channels_last import lay_out_filters, use_products
+from openipu.run.images.joined_norms import join_norms
 from openipu.run.images.layout import lay_out_images
+from openipu.run.images.norms import has_norms
 from openipu.run.images.packed_convolutions import pack_convolutions
 from openipu.run.images.pool_first import pool_first
 from openipu.run.memory.device_memory import DeviceMemory
@@ -179,6 +182,12 @@ INSTANT: tuple[Pass, ...] = (
     Pass("gradients of classes in one call", lambda draft, setting: join_class_gradients(draft), _trains),
     Pass("compute rows that a loss leaves out", lambda draft, setting: keep_rows(draft), _trains),
     Pass(
+        "norms of images by native code",
+        lambda draft, setting: join_norms(draft),
+        # When native code is there depends on how busy the machine is, and it adds in another order.
+        lambda setting: _trains(setting) and has_norms() and not setting.options.deterministic,
+    ),
+    Pass(
         "attention in one call",
         lambda draft, setting: fuse_attention(draft),
         _infers,
@@ -202,6 +211,12 @@ INSTANT: tuple[Pass, ...] = (
     Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _hurries),
     Pass("draw and round in one call", lambda draft, setting: fuse_draws(draft.graph), _hurries),
     Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
+    Pass(
+        "products with half partials by native code",
+        lambda draft, setting: join_half_products(draft),
+        # When native code is there depends on how busy the machine is, and it adds in another order.
+        lambda setting: _hurries(setting) and has_half_products() and not setting.options.deterministic,
+    ),
     Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
     Pass(
         "gradients of weights by native code",

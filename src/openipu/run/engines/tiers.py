@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import fx
 
 from openipu.errors import InputError
 from openipu.graph import Program, RunOptions, Tier, describe_options
@@ -30,7 +32,10 @@ from openipu.run.engines.engine import CompiledEngine, Engine, InstantEngine, dr
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.micro import draft_micro, weigh_micro_batch
 from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.half.rounded_products import has_chunks, has_half_products
+from openipu.run.images.joined_norms import find_norms
 from openipu.run.images.layout import find_tiled
+from openipu.run.images.norms import has_norms
 from openipu.run.images.tiled_convolutions import has_tiles
 from openipu.run.memory.host_memory import release_pages
 from openipu.run.memory.lanes import Lanes
@@ -93,10 +98,9 @@ class Tiers:
         self._weighed = False  # the program's size, which takes a look at all of its nodes
         choose = choose_kernel_patience if options.stochastic_rounding else choose_dropout_patience
         self._kernels_patience = choose() if self._wanted is Tier.AUTO else NEVER
-        self._drops = False  # has dropouts that native code could compute,
-        self._multiplies = False  # or large gradients of weights,
-        self._convolves = False  # or convolutions with 3 x 3 filters,
-        self._wants_kernels = options.stochastic_rounding  # any of these, or rounds by chance,
+        # Whether each kind of native code is there that this program could use.
+        self._usable: tuple[Callable[[], bool], ...] = ()
+        self._wants_kernels = options.stochastic_rounding  # could use any, or rounds by chance,
         self._lacks_kernels = False  # and an instant engine from before there was any
         self._parts = NativeParts()  # what is compiled instead of the program
         self._spent_seconds = 0.0
@@ -168,8 +172,20 @@ class Tiers:
 
     def _misses_kernels(self) -> bool:
         """Whether this program could use functions that are not there yet."""
-        missing = (self._drops and not has_dropout()) or (self._multiplies and not has_products())
-        return missing or (self._convolves and not has_tiles())
+        return not all(is_there() for is_there in self._usable)
+
+    def _list_usable(self, graph: fx.Graph) -> tuple[Callable[[], bool], ...]:
+        """Of dropouts, large gradients of weights, 3 x 3 filters, norms of images and products with half partials."""
+        options = self._options
+        if options.floating_point_exceptions:
+            return ()
+        found = {has_dropout: draws_masks(graph)}
+        if not options.deterministic:
+            found[has_products] = bool(find_products(graph))
+            found[has_tiles] = find_tiled(graph)
+            found[has_norms] = options.training and find_norms(graph)
+            found[has_half_products] = options.half_partials and has_chunks(graph)
+        return tuple(is_there for is_there, used in found.items() if used)
 
     def _look_for_parts(self) -> None:
         """Whether native code for single operators is worth more than that for the program: packed weights are outside
@@ -335,12 +351,8 @@ class Tiers:
     def _choose_fold(self) -> int:
         if self._fold is None:
             draft = draft_micro(self._program, self._options)
-            hurries = not self._options.floating_point_exceptions
-            self._drops = hurries and draws_masks(draft.graph)
-            native = hurries and not self._options.deterministic
-            self._multiplies = native and bool(find_products(draft.graph))
-            self._convolves = native and find_tiled(draft.graph)
-            self._wants_kernels |= self._drops or self._multiplies or self._convolves
+            self._usable = self._list_usable(draft.graph)
+            self._wants_kernels = self._wants_kernels or bool(self._usable)
             wished = choose_fold(self._program, draft, self._options)
             self._fold = wished if apply_fold(draft, wished) is not None else 1
         return self._fold

@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.run.drafts.aliasing import find_viewed
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_draws import round_by_chance, round_in_place, round_wide
 from openipu.run.half.widen_products import REPEATED_VIEWS, converts_to
-from openipu.run.passes.reused_memory import is_fresh
+from openipu.run.passes.reused_memory import is_last_use
 
 aten = torch.ops.aten
 
@@ -62,7 +61,7 @@ def _round_wide(graph: fx.Graph, node: fx.Node) -> None:
     values = node.args[0]
     assert isinstance(values, fx.Node)
     with graph.inserting_before(node):
-        wide = graph.call_function(round_in_place if _is_last_use(values) else round_wide, node.args)
+        wide = graph.call_function(round_in_place if is_last_use(values) else round_wide, node.args)
     wide.meta = _widen_meta(node)
     _give_wide(graph, node, wide)
     if node.users:
@@ -113,13 +112,3 @@ def _moves(user: fx.Node, node: fx.Node) -> bool:
 
 def _widen_meta(node: fx.Node) -> dict[str, Any]:
     return {**node.meta, "val": node.meta["val"].to(torch.float32)}
-
-
-def _is_last_use(node: fx.Node) -> bool:
-    """Whether nobody else can see what is written to this value: an operator has just made it, for this one reader."""
-    while len(node.users) == 1:
-        source = find_viewed(node)
-        if source is None:
-            return is_fresh(node)
-        node = source
-    return False

@@ -7,7 +7,6 @@ call. Results differ in last bits from those of a plain sum.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ import torch
 
 from openipu.run.images.convolution_patterns import Convolution, read_weights
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.memory.host_memory import reserve_scratch
+from openipu.run.memory.host_memory import borrow_scratch
 
 # filter, spread filter, results, channels, steps between results and between channels, whether it is turned, threads
 SpreadFilter = Callable[[int, int, int, int, int, int, int, int], None]
@@ -52,7 +51,6 @@ class TileCode:
     sum_filter: SumFilter
 
 
-_scratch = threading.local()
 _installed: list[TileCode] = []  # for training: one, or none
 
 
@@ -145,20 +143,11 @@ def find_tiled_filter_gradient(gradient: torch.Tensor, images: torch.Tensor, pad
     found = images.new_empty(results, channels, 3, 3)
     block = max(_GRADIENT_BYTES // (4 * _PLACES * (channels + results)), _GRADIENT_BLOCK)
     block = min(block, _count_tiles(count, *gradient.shape[2:]))
-    scratch = _find_scratch("places", _PLACES * (block * (channels + results) + channels * results))
+    scratch = borrow_scratch("places", _PLACES * (block * (channels + results) + channels * results))
     _installed[0].sum_filter(
         *(images.data_ptr(), gradient.data_ptr(), found.data_ptr(), scratch.data_ptr()),
         *(count, height, width, channels, results, pad, block, torch.get_num_threads()),
     )
-    return found
-
-
-def _find_scratch(name: str, count: int) -> torch.Tensor:
-    """Memory that this thread has used before, and that may still be in the cache: it is written over by each call."""
-    found: torch.Tensor | None = getattr(_scratch, name, None)
-    if found is None or found.numel() < count:
-        found = reserve_scratch(count)
-        setattr(_scratch, name, found)
     return found
 
 
@@ -173,7 +162,7 @@ def _spread(code: TileCode, filters: torch.Tensor, *, turned: bool = False, kept
     exchanged, and pixels in other order."""
     results, channels, *steps = _read_filter(filters, turned)
     count = _PLACES * _round_up(results) * channels
-    found = torch.empty(count, dtype=torch.float32) if kept else _find_scratch("filter", count)
+    found = torch.empty(count, dtype=torch.float32) if kept else borrow_scratch("filter", count)
     code.spread_filter(
         *(filters.data_ptr(), found.data_ptr(), results, channels, *steps, int(turned), torch.get_num_threads())
     )
@@ -193,7 +182,7 @@ def _convolve_once(
         return _convolve(code, images, spread, results, pad, bias=bias)
     images = images.contiguous(memory_format=_LAST)
     found = _make_result(count, results, height, width, pad)
-    scratch = _find_scratch("places", _PLACES * (tiles * channels + threads * (channels + tiles) * _STRIP))
+    scratch = borrow_scratch("places", _PLACES * (tiles * channels + threads * (channels + tiles) * _STRIP))
     code.convolve_strips(
         *(images.data_ptr(), filters.data_ptr(), _point_to(bias), found.data_ptr(), scratch.data_ptr()),
         *(count, height, width, channels, results, pad, *steps, int(turned), threads),
@@ -219,7 +208,7 @@ def _convolve(
         target = _make_result(count, results, height, width, pad)
     threads = torch.get_num_threads()
     block = min(_BLOCK, -(-_count_tiles(count, *target.shape[2:]) // threads))
-    scratch = _find_scratch("places", threads * _PLACES * block * (channels + _round_up(results)))
+    scratch = borrow_scratch("places", threads * _PLACES * block * (channels + _round_up(results)))
     code.convolve(
         *(images.data_ptr(), spread.data_ptr(), _point_to(bias), _point_to(other), target.data_ptr()),
         *(scratch.data_ptr(), count, height, width, channels, results, pad, block, int(relu), threads),

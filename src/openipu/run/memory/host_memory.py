@@ -42,6 +42,8 @@ _LARGEST_INT = (1 << 31) - 1
 _TOP_PAD_BYTES = 64 << 20
 _MMAP_THRESHOLD_BYTES = 1 << 30
 
+_scratch = threading.local()
+
 
 def reserve_zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """Zeros. A large tensor takes no time and no memory until it is used."""
@@ -66,6 +68,15 @@ def reserve_scratch(count: int) -> torch.Tensor:
     whole = torch.frombuffer(pages, dtype=torch.float32)
     start = -whole.data_ptr() % _HUGE_PAGE_BYTES // 4
     return whole[start : start + count]
+
+
+def borrow_scratch(name: str, count: int) -> torch.Tensor:
+    """Memory that this thread has used before under a name, and that may still be in the cache: for one call."""
+    found: torch.Tensor | None = getattr(_scratch, name, None)
+    if found is None or found.numel() < count:
+        found = reserve_scratch(count)
+        setattr(_scratch, name, found)
+    return found
 
 
 def touch_pages(tensors: Iterable[torch.Tensor]) -> threading.Thread | None:

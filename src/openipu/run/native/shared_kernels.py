@@ -1,4 +1,4 @@
-"""Native code that all programs share: rounding, dropout, GELU, gradients of weights, 3 x 3 filters, of any shape.
+"""Native code that all programs share: rounding, dropout, GELU, products, norms, 3 x 3 filters, of any shape.
 
 Out: the code is installed for the instant tier, at once if the user's cache has it, else when a process in the
 background has compiled it, in some seconds. Until then, and without a compiler, operators
@@ -12,8 +12,18 @@ import logging
 from typing import Any
 
 from openipu.run.half.rounded_draws import has_kernel, install_kernel
+from openipu.run.half.rounded_products import install_half_products
+from openipu.run.images.norms import NormCode, install_norms
 from openipu.run.images.tiled_convolutions import TileCode, install_tiles
-from openipu.run.native import dropout_source, gelu_source, products_source, rounding_source, tiles_source
+from openipu.run.native import (
+    dropout_source,
+    gelu_source,
+    half_products_source,
+    norms_source,
+    products_source,
+    rounding_source,
+    tiles_source,
+)
 from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native
 from openipu.run.native.draws_source import PRELUDE
 from openipu.run.native.inference_kernels import TILE_FUNCTIONS
@@ -29,6 +39,13 @@ _ROUNDING = (*(_POINTER,) * 3, *(_COUNT,) * 3, _POINTER, *(_COUNT,) * 2, *(_CHOI
 _DROPOUT = (*(_POINTER,) * 3, *(_COUNT,) * 5, _CHOICE, ctypes.c_float, _CHOICE)
 _GELU = (*(_POINTER,) * 3, _COUNT, _CHOICE)
 _PRODUCTS = (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER, *(_COUNT,) * 3, ctypes.c_float, *(_CHOICE,) * 2)
+_SIDE = (_POINTER, *(_COUNT,) * 2, _CHOICE)
+_HALF_PRODUCTS = (
+    *(*_SIDE, *_SIDE, *(_POINTER,) * 2, _CHOICE),
+    *(*(_COUNT,) * 4, _POINTER, *(_COUNT,) * 3, _CHOICE, _POINTER, _COUNT, _CHOICE),
+)
+_NORM = (*(_POINTER,) * 11, *(_COUNT,) * 2, *(ctypes.c_double,) * 2, _CHOICE, _POINTER, _CHOICE)
+_NORM_GRADIENTS = (*(_POINTER,) * 10, *(_COUNT,) * 2, _POINTER, _CHOICE)
 
 _builds: list[NativeBuild | None] = []  # of this process, whichever program asked first; None where it has ended
 
@@ -71,7 +88,15 @@ def _give_up(error: Exception) -> None:
 
 def write_job() -> NativeJob:
     """What the compiling process is told."""
-    sources = rounding_source, dropout_source, gelu_source, products_source, tiles_source
+    sources = (
+        rounding_source,
+        dropout_source,
+        gelu_source,
+        products_source,
+        half_products_source,
+        norms_source,
+        tiles_source,
+    )
     return write_source_job(_NAME, PRELUDE + "".join(source.SOURCE for source in sources))
 
 
@@ -95,6 +120,19 @@ def load_products(native: NativeProgram) -> Any:
     return _load(native, products_source.FUNCTION, _PRODUCTS)
 
 
+def load_half_products(native: NativeProgram) -> Any:
+    """The function that rounds its sums to half."""
+    return _load(native, half_products_source.FUNCTION, _HALF_PRODUCTS)
+
+
+def load_norms(native: NativeProgram) -> NormCode:
+    """The functions for norms of images."""
+    return NormCode(
+        _load(native, norms_source.FUNCTION, _NORM),
+        _load(native, norms_source.GRADIENT_FUNCTION, _NORM_GRADIENTS),
+    )
+
+
 def load_tiles(native: NativeProgram) -> TileCode:
     """The functions for 3 x 3 filters."""
     return TileCode(*(_load(native, name, arguments) for name, arguments in TILE_FUNCTIONS))
@@ -109,8 +147,11 @@ def _load(native: NativeProgram, name: str, arguments: tuple[Any, ...]) -> Any:
 def _install(native: NativeProgram) -> None:
     rounding, dropout = load_rounding(native), load_dropout(native)
     gelu, products, tiles = load_gelu(native), load_products(native), load_tiles(native)
+    half_products, norms = load_half_products(native), load_norms(native)
     install_kernel(rounding)
     install_dropout(dropout)
     install_gelu(gelu)
     install_products(products)
+    install_half_products(half_products)
+    install_norms(norms)
     install_tiles(tiles)

@@ -15,6 +15,7 @@ from torch import fx
 
 from openipu.run.drafts.aliasing import find_viewed, is_pure
 from openipu.run.drafts.draft import Draft
+from openipu.run.half.rounded_products import multiply_in_half
 from openipu.run.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
 from openipu.run.images.tiled_convolutions import (
     convolve_tiles,
@@ -82,7 +83,16 @@ _CONVOLUTIONS = frozenset(
 )
 # Functions of ours that give memory of their own.
 _MAKERS = frozenset(
-    {multiply, multiply_columns, keep_elements, differentiate_classes, bend, bend_gradient, *_CONVOLUTIONS}
+    {
+        multiply,
+        multiply_columns,
+        multiply_in_half,
+        keep_elements,
+        differentiate_classes,
+        bend,
+        bend_gradient,
+        *_CONVOLUTIONS,
+    }
 )
 _READERS = frozenset({operator.getitem, *_MAKERS})  # beside ATen's own operators
 
@@ -173,3 +183,13 @@ def is_fresh(node: fx.Node) -> bool:
         return True
     # Operators of others may return parts of one piece of memory.
     return is_pure(made) and isinstance(made.target, torch._ops.OpOverload) and made.target.namespace == "aten"
+
+
+def is_last_use(node: fx.Node) -> bool:
+    """Whether nobody else can see what is written to this value: an operator has just made it, for this one reader."""
+    while len(node.users) == 1:
+        source = find_viewed(node)
+        if source is None:
+            return is_fresh(node)
+        node = source
+    return False

@@ -1,0 +1,286 @@
+"""Products with half partials in one call: by native code, the sums of chunks and roundings apart."""
+
+from __future__ import annotations
+
+import itertools
+from operator import getitem
+
+import pytest
+import torch
+from torch import fx, nn
+
+from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
+from openipu.graph import RunOptions, Tier
+from openipu.numerics import Overflow, choose_chunk
+from openipu.run import Executable
+from openipu.run.drafts.draft import Draft
+from openipu.run.engines import pass_list, tiers
+from openipu.run.half.rounded_draws import round_by_chance, round_in_place
+from openipu.run.half.rounded_products import (
+    has_half_products,
+    install_half_products,
+    join_half_products,
+    multiply_in_half,
+)
+from openipu.run.half.rounding import round_values
+from openipu.run.native.shared_kernels import load_half_products
+
+aten = torch.ops.aten
+SEED = torch.tensor(7, dtype=torch.int32)
+# Rows, inputs and columns: parts of a tile, whole ones, some more; inputs that are no multiple of a vector.
+SHAPES = [(1, 17, 1), (5, 33, 7), (12, 64, 32), (13, 64, 33), (40, 100, 70), (100, 300, 2), (7, 1100, 200)]
+FIRST = 3  # draw
+
+
+@pytest.fixture
+def kernel(shared_native):
+    """Native code, installed for one test."""
+    found = load_half_products(shared_native)
+    install_half_products(found)
+    return found
+
+
+@pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
+def threads(request):
+    torch.set_num_threads(request.param)  # the tests' own fixture puts it right again
+
+
+def draw_exact(*shape, scale):
+    """Numbers whose products add up exactly in float32, in whatever order."""
+    return torch.randint(-5, 6, shape).float() / scale
+
+
+def lay(matrix, columns):
+    return matrix.t().contiguous().t() if columns else matrix.contiguous()
+
+
+def round_sum(total, seed, draw, overflow):
+    if seed is None:
+        return round_values(Overflow(overflow), total).float()
+    return round_by_chance(total, seed, draw, list(total.shape), overflow).float()
+
+
+def multiply_in_chunks(left, right, addend, chunk, seed, overflow="infinity"):
+    """What native code is to compute, by operators."""
+    total, draws = torch.zeros(left.shape[0], right.shape[1]), itertools.count(FIRST)
+    for some, others in zip(left.float().split(chunk, 1), right.float().split(chunk, 0), strict=True):
+        total = round_sum(total + some @ others, seed, next(draws), overflow)
+    return total if addend is None else round_sum(total + addend, seed, next(draws), overflow)
+
+
+def multiply(left, right, addend, chunk, seed, overflow="infinity", dtype=torch.float32):
+    count = -(-left.shape[1] // chunk)
+    draws = (FIRST, FIRST + count - 1, FIRST + count)
+    return multiply_in_half(left, right, addend, chunk, seed, draws, overflow, dtype)
+
+
+def compare(found, expected):
+    assert torch.equal(found.float().isnan(), expected.isnan())
+    assert torch.equal(found.float().nan_to_num(1.0), expected.nan_to_num(1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [SEED, None], ids=["by chance", "to nearest"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sums_are_rounded_as_operators_round_them(kernel, threads, shape, seed):
+    rows, inputs, columns = shape
+    left, right = draw_exact(rows, inputs, scale=4), draw_exact(inputs, columns, scale=64)
+    bias = draw_exact(columns, scale=8)
+    for chunk, addend, layout in itertools.product((16, choose_chunk(inputs)), (None, bias), range(4)):
+        if -(-inputs // chunk) > 4:
+            continue
+        operands = lay(left, layout & 1), lay(right, layout & 2)
+        expected = multiply_in_chunks(*operands, addend, chunk, seed)
+        compare(multiply(*operands, addend, chunk, seed), expected)
+        half = multiply(operands[0], operands[1].half(), addend, chunk, seed, dtype=torch.float16)
+        assert half.dtype is torch.float16
+        compare(half, expected)
+        compare(multiply(operands[0].half(), operands[1], addend, chunk, seed), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [SEED, None], ids=["by chance", "to nearest"])
+@pytest.mark.parametrize("overflow", [kind.value for kind in Overflow])
+def test_numbers_of_all_sizes_are_rounded_as_operators_round_them(kernel, seed, overflow):
+    """A single input: sums are the numbers themselves, whatever bits they have."""
+    random = torch.Generator().manual_seed(1)
+    numbers = torch.randint(-(2**31), 2**31 - 1, (4000, 64), generator=random).to(torch.int32).view(torch.float32)
+    halves = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.float16).float().view(-1, 64)
+    with_nearest = torch.cat((halves, halves.nextafter(torch.tensor(9e9)), halves.nextafter(torch.tensor(-9e9))))
+    ties = (with_nearest + with_nearest.roll(1, 1)) / 2
+    for values in (numbers, with_nearest, ties, ties.nextafter(torch.tensor(0.0))):
+        ones = torch.ones(1, 1)
+        for column in (0, 63):
+            left = values[:, column : column + 1].contiguous()
+            compare(
+                multiply(left, ones, None, 1, seed, overflow), multiply_in_chunks(left, ones, None, 1, seed, overflow)
+            )
+
+
+@pytest.mark.slow
+def test_half_operands_are_read_to_the_last_bit(kernel):
+    halves = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.float16)
+    for right in (halves.view(1, -1), halves.view(-1, 1).t()):
+        compare(multiply(torch.ones(1, 1), right, None, 1, None), right.float())
+    left = halves.view(-1, 1)
+    compare(multiply(left, torch.ones(1, 1), None, 1, None), left.float())
+
+
+@pytest.mark.slow
+def test_what_is_not_a_number_stays_in_its_rows_and_columns(kernel):
+    left, right = draw_exact(30, 80, scale=4), draw_exact(80, 50, scale=64)
+    left[29, 3], right[70, 49] = torch.nan, torch.inf
+    compare(multiply(left, right, None, 32, None), multiply_in_chunks(left, right, None, 32, None))
+
+
+@pytest.mark.slow
+def test_nothing_is_written_where_there_are_no_rows_or_columns(kernel):
+    assert multiply(torch.ones(0, 20), torch.ones(20, 3), None, 16, SEED).shape == (0, 3)
+    assert multiply(torch.ones(2, 20), torch.ones(20, 0), None, 16, SEED).shape == (2, 0)
+
+
+WIDTH, BATCH = 96, 24
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, rows):
+        return nn.functional.mse_loss(self.second(torch.relu(self.first(rows))).float(), rows.float())
+
+
+def make_executable(**options):
+    torch.manual_seed(0)
+    net = Perceptron().half()
+    rows = torch.randn(BATCH, WIDTH).half()
+    settings = {"stochastic_rounding": True, "half_partials": True, "random_seed": 5, "tier": Tier.INSTANT}
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.25)
+    spec = describe_optimizer(optimizer, {id(value): name for name, value in net.named_parameters()})
+    program = capture_program(net, (rows,), {}, training=True, optimizer=spec, name="perceptron")
+    executable = Executable(program, RunOptions(training=True, **{**settings, **options}))
+    executable.load_weights(dict(net.named_parameters()), {})
+    executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))
+    return executable, rows
+
+
+def train(executable, rows, steps=1):
+    for _ in range(steps):
+        executable.run([rows])
+    return executable.copy_weights([name for name, _ in Perceptron().named_parameters()])
+
+
+def keep_drafts(monkeypatch):
+    drafts: list[Draft] = []
+    monkeypatch.setattr(
+        pass_list, "join_half_products", lambda draft: (join_half_products(draft), drafts.append(draft))
+    )
+    return drafts
+
+
+def compare_trained(found, before):
+    """Sums in another order are rounded to another number now and then, by a step of half."""
+    for name, weight in found.items():
+        same = (weight == before[name]).float().mean()
+        assert same > 0.98, name
+        torch.testing.assert_close(weight, before[name], rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"stochastic_rounding": False}], ids=["by chance", "to nearest"])
+def test_a_program_trains_as_it_does_without_native_code(kernel, monkeypatch, options):
+    install_half_products(None)
+    before = train(*make_executable(**options))
+    install_half_products(kernel)
+    drafts = keep_drafts(monkeypatch)
+    found = train(*make_executable(**options))
+    (draft,) = drafts
+    targets = [node.target for node in draft.graph.nodes]
+    # two layers, their two gradients, and that of the rows between them
+    assert targets.count(multiply_in_half) == 5
+    assert not {aten.mm.default, aten.split.Tensor} & set(targets)
+    (biased,) = (node for node in draft.graph.nodes if node.target is multiply_in_half and node.args[2] is not None)
+    assert biased.args[1].meta["val"].dtype is torch.float16, "weights are read in half"
+    compare_trained(found, before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"deterministic": True}, {"floating_point_exceptions": True}], ids=str)
+def test_deterministic_and_checked_programs_do_not_use_it(kernel, monkeypatch, options):
+    drafts = keep_drafts(monkeypatch)
+    train(*make_executable(**options))
+    assert not drafts
+
+
+def test_without_native_code_libraries_multiply(monkeypatch):
+    assert not has_half_products()
+    drafts = keep_drafts(monkeypatch)
+    train(*make_executable())
+    assert not drafts
+
+
+@pytest.mark.slow
+def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
+    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    install_half_products(None)
+    executable, rows = make_executable(tier=Tier.AUTO)
+    executable.run([rows])
+    calls = []
+    install_half_products(lambda *operands: calls.append(operands) or kernel(*operands))
+    found = train(executable, rows, steps=3)
+    assert len(calls) == 2 * 5, "the engine is changed after the second run, for the third and the fourth"
+    install_half_products(None)
+    expected = train(*make_executable(), steps=4)
+    for name, weight in found.items():
+        torch.testing.assert_close(weight, expected[name], rtol=5e-2, atol=5e-3)
+
+
+def write_chain(change=None):
+    """A product in two chunks, as `partials.py` writes it, with some change."""
+    graph = fx.Graph()
+    shapes = {"left": (6, 32), "right": (32, 8), "seed": ()}
+    values = {name: graph.placeholder(name) for name in shapes}
+    for name, node in values.items():
+        node.meta["val"] = torch.empty(shapes[name], dtype=torch.int32 if name == "seed" else None, device="meta")
+
+    def call(target, *args, shape=(6, 8), **kwargs):
+        node = graph.call_function(target, args, kwargs)
+        node.meta["val"] = torch.empty(shape, device="meta")
+        return node
+
+    cuts = call(aten.split.Tensor, values["left"], 16, -1), call(aten.split.Tensor, values["right"], 16, -2)
+    parts = []
+    for place in range(2):
+        some = call(getitem, cuts[0], place, shape=(6, 16)), call(getitem, cuts[1], place, shape=(16, 8))
+        parts.append(call(aten.mm.default, *some))
+    first = call(round_in_place, parts[0], values["seed"], 0, [6, 8], "infinity")
+    total = call(aten.add.Tensor, first, parts[1])
+    overflow = "saturate" if change == "another overflow" else "infinity"
+    last = call(round_in_place, total, values["seed"], 1, [6, 8], overflow)
+    results = {"a sum that is read": [last, total], "a part that is read": [last, parts[1]]}.get(change, [last])
+    graph.output(tuple(results))
+    if change == "parts in another order":
+        parts[1].args = parts[0].args
+    if change == "several seeds":
+        values["seed"].meta["val"] = torch.empty(3, dtype=torch.int32, device="meta")
+    return Draft(graph, (), ())
+
+
+def test_a_chain_is_one_call():
+    draft = write_chain()
+    join_half_products(draft)
+    assert [node.target for node in draft.graph.nodes if node.op == "call_function"] == [multiply_in_half]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["another overflow", "a sum that is read", "a part that is read", "parts in another order", "several seeds"],
+)
+def test_other_chains_stay_as_they_are(change):
+    draft = write_chain(change)
+    before = [node.target for node in draft.graph.nodes if node.users or node.op == "output"]
+    join_half_products(draft)
+    after = [node.target for node in draft.graph.nodes]
+    assert multiply_in_half not in after
+    assert after == before

@@ -14,10 +14,10 @@ from openipu.graph import RunOptions, Tier
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines import pass_list, tiers
-from openipu.run.native import products_source
-from openipu.run.native.draws_source import PRELUDE
+from openipu.run.native import sources
 from openipu.run.native.shared_kernels import load_products
 from openipu.run.native.source_files import compile_source
+from openipu.run.native.sources.draws import PRELUDE
 from openipu.run.passes import native_products
 from openipu.run.passes.native_products import (
     add_columns,
@@ -105,8 +105,8 @@ def test_without_memory_for_blocks_products_are_computed_all_the_same(tmp_path):
     if shutil.which("g++") is None:
         pytest.skip("needs a C++ compiler")
     refuse = "static void* refuse(size_t, size_t) { return nullptr; }\n"
-    source = products_source.SOURCE.replace("std::aligned_alloc(64", "refuse(64")
-    assert source != products_source.SOURCE
+    source = sources.products.SOURCE.replace("std::aligned_alloc(64", "refuse(64")
+    assert source != sources.products.SOURCE
     library = compile_source(PRELUDE + refuse + source, tmp_path)
     install_products(load_products(SimpleNamespace(library=library)))
     try:

@@ -2,7 +2,7 @@
 
 In: a draft of an inference program. Out: a list of the `Geometry` of those convolutions; or, once there is native code
 for them, the same draft with that in their place. oneDNN computes sixteen channels at a time, so that 10 are as slow as
-16. The native code (`run/native/convolution_source.py`) computes eight neighbouring pixels at a time, whatever the
+16. The native code (`run/native/sources/convolution.py`) computes eight neighbouring pixels at a time, whatever the
 number of channels, and batch norm, largest values of 2 x 2 pixels and relu on the way.
 """
 

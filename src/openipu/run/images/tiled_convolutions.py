@@ -1,7 +1,7 @@
 """Convolutions with 3 x 3 filters by native code of our own, which multiplies a quarter as often as the plain sum.
 
 In: images that lie channel beside channel. Out: their convolution, and both its gradients, by the functions of
-`run/native/tiles_source.py`; `TiledConvolution` for inference, with its filter spread once and what follows in one
+`run/native/sources/tiles.py`; `TiledConvolution` for inference, with its filter spread once and what follows in one
 call. Results differ in last bits from those of a plain sum.
 """
 

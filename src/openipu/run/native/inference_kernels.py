@@ -10,10 +10,10 @@ import ctypes
 from typing import Any
 
 from openipu.run.images.tiled_convolutions import TileCode
-from openipu.run.native import lstm_source, row_source, tiles_source
+from openipu.run.native import sources
 from openipu.run.native.build import NativeJob, NativeProgram
-from openipu.run.native.convolution_source import name_kernel, write_source
 from openipu.run.native.source_files import write_source_job
+from openipu.run.native.sources.convolution import name_kernel, write_source
 from openipu.run.passes.native_kernels import NativeKernels, NativeParts
 from openipu.run.passes.native_lstm import LstmCode
 
@@ -21,24 +21,24 @@ _POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _CONVOLUTION = (*(_POINTER,) * 4, _COUNT, _CHOICE)
 _ROW = (*(_POINTER,) * 4, *(_COUNT,) * 2, _CHOICE)
 TILE_FUNCTIONS = (
-    (tiles_source.FILTER_FUNCTION, (*(_POINTER,) * 2, *(_COUNT,) * 4, *(_CHOICE,) * 2)),
-    (tiles_source.FUNCTION, (*(_POINTER,) * 6, *(_COUNT,) * 7, *(_CHOICE,) * 2)),
-    (tiles_source.STRIPS_FUNCTION, (*(_POINTER,) * 5, *(_COUNT,) * 8, *(_CHOICE,) * 2)),
-    (tiles_source.GRADIENT_FUNCTION, (*(_POINTER,) * 4, *(_COUNT,) * 7, _CHOICE)),
+    (sources.tiles.FILTER_FUNCTION, (*(_POINTER,) * 2, *(_COUNT,) * 4, *(_CHOICE,) * 2)),
+    (sources.tiles.FUNCTION, (*(_POINTER,) * 6, *(_COUNT,) * 7, *(_CHOICE,) * 2)),
+    (sources.tiles.STRIPS_FUNCTION, (*(_POINTER,) * 5, *(_COUNT,) * 8, *(_CHOICE,) * 2)),
+    (sources.tiles.GRADIENT_FUNCTION, (*(_POINTER,) * 4, *(_COUNT,) * 7, _CHOICE)),
 )
 _LAYER = (_POINTER, *(_COUNT,) * 2, *(_POINTER,) * 8, *(_COUNT,) * 5, *(_CHOICE,) * 3)
 
 
 def write_kernel_job(parts: NativeParts) -> NativeJob:
     """What the compiling process is told."""
-    sources = {
+    texts = {
         "convolutions": write_source(parts.geometries) if parts.geometries else "",
-        "LSTM layers": lstm_source.SOURCE * parts.layers,
-        "products": row_source.SOURCE * parts.row,
-        "3 x 3 filters": tiles_source.SOURCE * parts.tiles,
+        "LSTM layers": sources.lstm.SOURCE * parts.layers,
+        "products": sources.row.SOURCE * parts.row,
+        "3 x 3 filters": sources.tiles.SOURCE * parts.tiles,
     }
-    names = [name for name, source in sources.items() if source]
-    return write_source_job(" and ".join(names), "".join(sources.values()))
+    names = [name for name, text in texts.items() if text]
+    return write_source_job(" and ".join(names), "".join(texts.values()))
 
 
 def load_kernels(native: NativeProgram, parts: NativeParts) -> NativeKernels:
@@ -47,10 +47,10 @@ def load_kernels(native: NativeProgram, parts: NativeParts) -> NativeKernels:
     convolutions = {geometry: _load(library, name_kernel(geometry), _CONVOLUTION) for geometry in parts.geometries}
     layer = row = None
     if parts.layers:
-        lanes = int(library[lstm_source.WIDTH_FUNCTION]())
-        layer = LstmCode(_load(library, lstm_source.FUNCTION, _LAYER), lanes, lstm_source.EXPONENTS)
+        lanes = int(library[sources.lstm.WIDTH_FUNCTION]())
+        layer = LstmCode(_load(library, sources.lstm.FUNCTION, _LAYER), lanes, sources.lstm.EXPONENTS)
     if parts.row:
-        row = _load(library, row_source.FUNCTION, _ROW)
+        row = _load(library, sources.row.FUNCTION, _ROW)
     tiles = TileCode(*(_load(library, *function) for function in TILE_FUNCTIONS)) if parts.tiles else None
     return NativeKernels(convolutions, layer, row, tiles)
 

@@ -15,19 +15,11 @@ from openipu.run.half.rounded_draws import has_kernel, install_kernel
 from openipu.run.half.rounded_products import install_half_products
 from openipu.run.images.norms import NormCode, install_norms
 from openipu.run.images.tiled_convolutions import TileCode, install_tiles
-from openipu.run.native import (
-    dropout_source,
-    gelu_source,
-    half_products_source,
-    norms_source,
-    products_source,
-    rounding_source,
-    tiles_source,
-)
+from openipu.run.native import sources
 from openipu.run.native.build import NativeBuild, NativeJob, NativeProgram, find_native
-from openipu.run.native.draws_source import PRELUDE
 from openipu.run.native.inference_kernels import TILE_FUNCTIONS
 from openipu.run.native.source_files import write_source_job
+from openipu.run.native.sources.draws import PRELUDE
 from openipu.run.passes.native_dropout import install_dropout
 from openipu.run.passes.native_gelu import install_gelu
 from openipu.run.passes.native_products import install_products
@@ -88,48 +80,48 @@ def _give_up(error: Exception) -> None:
 
 def write_job() -> NativeJob:
     """What the compiling process is told."""
-    sources = (
-        rounding_source,
-        dropout_source,
-        gelu_source,
-        products_source,
-        half_products_source,
-        norms_source,
-        tiles_source,
+    parts = (
+        sources.rounding,
+        sources.dropout,
+        sources.gelu,
+        sources.products,
+        sources.half_products,
+        sources.norms,
+        sources.tiles,
     )
-    return write_source_job(_NAME, PRELUDE + "".join(source.SOURCE for source in sources))
+    return write_source_job(_NAME, PRELUDE + "".join(part.SOURCE for part in parts))
 
 
 def load_rounding(native: NativeProgram) -> Any:
     """The function that rounds, of the job's library, which stays in memory for as long as the process."""
-    return _load(native, rounding_source.FUNCTION, _ROUNDING)
+    return _load(native, sources.rounding.FUNCTION, _ROUNDING)
 
 
 def load_dropout(native: NativeProgram) -> Any:
     """The function that keeps some elements."""
-    return _load(native, dropout_source.FUNCTION, _DROPOUT)
+    return _load(native, sources.dropout.FUNCTION, _DROPOUT)
 
 
 def load_gelu(native: NativeProgram) -> Any:
     """The function that computes an activation, or its gradient."""
-    return _load(native, gelu_source.FUNCTION, _GELU)
+    return _load(native, sources.gelu.FUNCTION, _GELU)
 
 
 def load_products(native: NativeProgram) -> Any:
     """The function that multiplies columns by columns."""
-    return _load(native, products_source.FUNCTION, _PRODUCTS)
+    return _load(native, sources.products.FUNCTION, _PRODUCTS)
 
 
 def load_half_products(native: NativeProgram) -> Any:
     """The function that rounds its sums to half."""
-    return _load(native, half_products_source.FUNCTION, _HALF_PRODUCTS)
+    return _load(native, sources.half_products.FUNCTION, _HALF_PRODUCTS)
 
 
 def load_norms(native: NativeProgram) -> NormCode:
     """The functions for norms of images."""
     return NormCode(
-        _load(native, norms_source.FUNCTION, _NORM),
-        _load(native, norms_source.GRADIENT_FUNCTION, _NORM_GRADIENTS),
+        _load(native, sources.norms.FUNCTION, _NORM),
+        _load(native, sources.norms.GRADIENT_FUNCTION, _NORM_GRADIENTS),
     )
 
 

@@ -1,7 +1,7 @@
 """LSTM layers of inference by native code of our own.
 
 In: a draft of an inference program whose LSTM layers are oneDNN's. Out: whether native code pays for them; or, once it
-is there (`run/native/lstm_source.py`), the same draft with that in their place. It multiplies the inputs of some steps
+is there (`run/native/sources/lstm.py`), the same draft with that in their place. It multiplies the inputs of some steps
 by packed weights; then each of them multiplies the state by weights that stay in the caches of the threads that share
 them out, and computes gates, cell and state on the way.
 """

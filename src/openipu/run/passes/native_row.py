@@ -1,7 +1,7 @@
 """Products of one row with large weights, by native code of our own: a step of generation consists of them.
 
 In: a draft of an inference program. Out: whether native code pays for its products; or, once it is there
-(`run/native/row_source.py`), the same draft with that in their place. A row is multiplied as quickly as weights come
+(`run/native/sources/row.py`), the same draft with that in their place. A row is multiplied as quickly as weights come
 from memory: oneDNN reads them more slowly, and MKL with one thread on AMD's processors. Several rows are oneDNN's.
 """
 

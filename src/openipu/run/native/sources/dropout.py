@@ -1,6 +1,6 @@
 """C++ for dropout: one function for any shape and any program.
 
-In: `draws_source.py`, whose bits choose the elements, and `rounding_source.py`, for masks in half. Out: `keep_rows`,
+In: `draws.py`, whose bits choose the elements, and `rounding.py`, for masks in half. Out: `keep_rows`,
 which multiplies by the mask of a dropout without writing that down, in one pass over memory, or in place.
 """
 

@@ -1,6 +1,6 @@
 """C++ for GELU by its tanh, and for its gradient: one function for any number of elements.
 
-In: vectors of the machine's width (`draws_source.py`). Out: `bend_elements`, which writes the activation of the values,
+In: vectors of the machine's width (`draws.py`). Out: `bend_elements`, which writes the activation of the values,
 or, where a gradient is given, the gradient of the values, also in place. `(1 + tanh(u)) / 2` is computed as the
 logistic function of `2 u`, which takes one exponential and one division.
 """

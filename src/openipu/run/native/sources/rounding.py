@@ -1,6 +1,6 @@
 """C++ for stochastic rounding to half: one function for any shape and any program.
 
-In: `draws_source.py`, whose bits it rounds by. Out: `round_rows`, which rounds as `numerics/rounding.py` does, in one
+In: `draws.py`, whose bits it rounds by. Out: `round_rows`, which rounds as `numerics/rounding.py` does, in one
 pass over memory: to half, or to float32 numbers that half has, in place.
 """
 

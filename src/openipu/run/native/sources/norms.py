@@ -1,6 +1,6 @@
 """C++ for norms of channels in training: images with channels last, of any size, and their gradients.
 
-In: vectors of the machine's width (`draws_source.py`), and how they are read (`products_source.py`). Out:
+In: vectors of the machine's width (`draws.py`), and how they are read (`products.py`). Out:
 `normalize_images`, which normalizes, adds other images and rectifies in one way through memory, behind one more that
 sums up; and `differentiate_norm`, the gradients of all that. Each thread sums up rows of channels, and then goes back
 over the same rows from the last one on, which are still in its cache.

@@ -1,6 +1,6 @@
 """C++ for products whose sums are rounded to half on their way: one function for any shape.
 
-In: vectors and tiles of `products_source.py`, bits of `draws_source.py`, roundings of `rounding_source.py`. Out:
+In: vectors and tiles of `products.py`, bits of `draws.py`, roundings of `rounding.py`. Out:
 `multiply_in_half`, a product of matrices that lie in rows or in columns, in float32 or in half. A tile of the result
 stays in registers from the first input to the last; behind every chunk of inputs its numbers are rounded there, once
 more when an addend has been added, and then stored in float32 or half.

@@ -1,6 +1,6 @@
 """C++ for the product that a weight's gradient is: columns of one matrix by columns of another, for any shape.
 
-In: vectors of the machine's width (`draws_source.py`). Out: `multiply_columns`, which writes `left.T @ right`, or adds
+In: vectors of the machine's width (`draws.py`). Out: `multiply_columns`, which writes `left.T @ right`, or adds
 it to what is there. Both matrices lie row behind row, and so both are read as they lie: blocks of them are copied to
 where each step of the innermost loop finds its numbers side by side. That loop keeps a tile of the result in registers.
 """

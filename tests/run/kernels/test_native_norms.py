@@ -109,6 +109,18 @@ def test_the_gradients_memory_is_used_where_nobody_reads_it_again(code, keeps):
 
 
 @pytest.mark.slow
+def test_weights_may_be_views(code):
+    images, _, gradient, _, bias, mean, variance = draw((2, 32, 8, 8))
+    weight = torch.tensor([1.5]).expand(32)
+    found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
+    plain = normalize(images, weight.clone(), bias, mean, variance, MOMENTUM, EPSILON, None, False)
+    assert torch.equal(found[0], plain[0])
+    arguments = (images, found[1], found[2], EPSILON, False, False)
+    derived = differentiate(gradient, None, arguments[0], weight, *arguments[1:])
+    assert torch.equal(derived[0], differentiate(gradient, None, arguments[0], weight.clone(), *arguments[1:])[0])
+
+
+@pytest.mark.slow
 def test_images_far_from_zero_have_their_deviation(code):
     images, _, _, weight, bias, mean, variance = draw((4, 16, 50, 50), offset=1000.0)
     found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
@@ -292,6 +304,31 @@ def add_to_itself(call, parts, other):
 def read_statistics_first(call, parts, other):
     mean = call(aten.tanh.default, parts[1], shape=(16,))
     return mean, call(aten.relu.default, parts[0])
+
+
+def test_a_gradient_that_was_read_before_is_blocked_apart(monkeypatch):
+    """Two norms read it, and somebody else before them."""
+    monkeypatch.setattr(joined_norms, "_LEAST_ELEMENTS", 0)
+    graph = fx.Graph()
+    shapes = {"gradient": (2, 16, 4, 4), "results": (2, 16, 4, 4), "images": (2, 16, 4, 4), "weight": (16,)}
+    values = {name: graph.placeholder(name) for name in shapes}
+    for name, node in values.items():
+        node.meta["val"] = torch.empty(shapes[name], device="meta")
+
+    def call(target, *args):
+        node = graph.call_function(target, args)
+        node.meta["val"] = torch.empty(shapes["images"], device="meta")
+        return node
+
+    blocked = call(aten.threshold_backward.default, values["gradient"], values["results"], 0)
+    before = call(aten.tanh.default, blocked)
+    norm = (values["images"], values["weight"], None, None, values["weight"], values["weight"], True, EPSILON)
+    gradients = [call(aten.native_batch_norm_backward.default, blocked, *norm, [True] * 3) for _ in range(2)]
+    graph.output((before, *(call(operator.getitem, node, 0) for node in gradients)))
+    draft = Draft(graph, (), ())
+    join_norms(draft)
+    graph.lint()
+    assert [node.args[:2] for node in list_calls(draft, differentiate)] == [(blocked, None)] * 2
 
 
 @pytest.mark.parametrize("behind", [read_twice, add_and_read, add_to_itself, read_statistics_first])

@@ -127,6 +127,18 @@ def test_half_operands_are_read_to_the_last_bit(kernel):
 
 
 @pytest.mark.slow
+def test_operands_may_be_views(kernel):
+    left, right = draw_exact(60, 160, scale=4)[::2, ::2], draw_exact(80, 100, scale=64)[:, ::2]
+    row = draw_exact(1, scale=8).expand(50)
+    expected = multiply_in_chunks(left, right, row, 32, SEED)
+    compare(multiply(left, right, row, 32, SEED), expected)
+    compare(
+        multiply(left[:1].expand(5, 80), right, row, 32, None),
+        multiply_in_chunks(left[:1].expand(5, 80), right, row, 32, None),
+    )
+
+
+@pytest.mark.slow
 def test_what_is_not_a_number_stays_in_its_rows_and_columns(kernel):
     left, right = draw_exact(30, 80, scale=4), draw_exact(80, 50, scale=64)
     left[29, 3], right[70, 49] = torch.nan, torch.inf
@@ -140,6 +152,19 @@ def test_nothing_is_written_where_there_are_no_rows_or_columns(kernel):
 
 
 WIDTH, BATCH = 96, 24
+
+
+class Branches(nn.Module):
+    """Two products that are added, of which the second one was computed first, and one more that is added to a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))
+
+    def forward(self, rows):
+        first = self.layers[0](rows)
+        second = self.layers[1](rows)
+        return (second + first) * self.layers[2](first[:1])
 
 
 class Perceptron(nn.Module):
@@ -173,9 +198,12 @@ def train(executable, rows, steps=1):
 
 def keep_drafts(monkeypatch):
     drafts: list[Draft] = []
-    monkeypatch.setattr(
-        pass_list, "join_half_products", lambda draft: (join_half_products(draft), drafts.append(draft))
-    )
+
+    def join(draft, *, updates):
+        join_half_products(draft, updates=updates)
+        drafts.append(draft)
+
+    monkeypatch.setattr(pass_list, "join_half_products", join)
     return drafts
 
 
@@ -200,9 +228,40 @@ def test_a_program_trains_as_it_does_without_native_code(kernel, monkeypatch, op
     # two layers, their two gradients, and that of the rows between them
     assert targets.count(multiply_in_half) == 5
     assert not {aten.mm.default, aten.split.Tensor} & set(targets)
-    (biased,) = (node for node in draft.graph.nodes if node.target is multiply_in_half and node.args[2] is not None)
-    assert biased.args[1].meta["val"].dtype is torch.float16, "weights are read in half"
     compare_trained(found, before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_weights_are_read_in_half_unless_they_change_on_the_way(kernel, monkeypatch, accumulation):
+    drafts = keep_drafts(monkeypatch)
+    executable, rows = make_executable(gradient_accumulation=accumulation)
+    executable.run([rows.repeat(accumulation, 1)])
+    (draft,) = drafts
+    (biased,) = (node for node in draft.graph.nodes if node.target is multiply_in_half and node.args[2] is not None)
+    half = biased.args[1].meta["val"].dtype is torch.float16
+    assert half is (accumulation > 1), "where gradients are accumulated, weights are updated when all is done"
+
+
+@pytest.mark.slow
+def test_products_that_are_added_to_one_another_are_one_call_each(kernel, monkeypatch):
+    torch.manual_seed(0)
+    net, rows = Branches().half().eval(), torch.randn(BATCH, WIDTH).half()
+    drafts = keep_drafts(monkeypatch)
+
+    def infer():
+        program = capture_program(net, (rows,), {}, training=False, optimizer=None, name="branches")
+        options = RunOptions(stochastic_rounding=True, half_partials=True, random_seed=5, tier=Tier.INSTANT)
+        executable = Executable(program, options)
+        executable.load_weights(dict(net.named_parameters()), {})
+        return executable.run([rows]).outputs[0]
+
+    found = infer()
+    assert sum(node.target is multiply_in_half for node in drafts[0].graph.nodes) == 3
+    install_half_products(None)
+    expected = infer()
+    assert (found == expected).float().mean() > 0.98
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-3)
 
 
 @pytest.mark.slow

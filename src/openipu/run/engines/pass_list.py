@@ -213,7 +213,7 @@ INSTANT: tuple[Pass, ...] = (
     Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
     Pass(
         "products with half partials by native code",
-        lambda draft, setting: join_half_products(draft),
+        lambda draft, setting: join_half_products(draft, updates=_updates(setting)),
         # When native code is there depends on how busy the machine is, and it adds in another order.
         lambda setting: _hurries(setting) and has_half_products() and not setting.options.deterministic,
     ),

@@ -18,7 +18,7 @@ import torch
 from torch import fx
 
 from openipu.numerics import CHUNKS, Overflow
-from openipu.run.drafts.aliasing import is_pure
+from openipu.run.drafts.aliasing import find_owner, is_pure
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_draws import OVERFLOWS, round_by_chance, round_in_place, round_wide
 from openipu.run.half.rounding import round_half
@@ -70,6 +70,7 @@ def multiply_in_half(
     result = torch.empty(height, width, dtype=dtype)
     if not height or not width:
         return result
+    row = None if addend is None else addend.contiguous()
     threads = torch.get_num_threads()
     strips = -(-width // _STRIP)
     broad = _STRIP * min(strips, max(_BLOCK // depth, _FEWEST_COLUMNS) // _STRIP)
@@ -77,20 +78,23 @@ def multiply_in_half(
     _installed[0](
         *(left.data_ptr(), left.stride(1), left.stride(0), left.dtype is torch.float16),
         *(right.data_ptr(), right.stride(0), right.stride(1), right.dtype is torch.float16),
-        *(None if addend is None else addend.contiguous().data_ptr(), result.data_ptr(), dtype is torch.float16),
+        *(None if row is None else row.data_ptr(), result.data_ptr(), dtype is torch.float16),
         *(depth, height, width, chunk, None if seed is None else seed.data_ptr(), *draws, OVERFLOWS[overflow]),
         *(scratch.data_ptr(), broad, threads),
     )
     return result
 
 
-def join_half_products(draft: Draft) -> None:
-    """Let one call compute each product whose sums are rounded on their way."""
+def join_half_products(draft: Draft, *, updates: bool = False) -> None:
+    """Let one call compute each product whose sums are rounded on their way.
+
+    `updates`: weights change while the draft runs, so that a copy of one is not what it was copied from.
+    """
     places = {node: place for place, node in enumerate(draft.graph.nodes)}
     for node in list(draft.graph.nodes):
         chain = _Chain.find(node, places)
         if chain is not None:
-            _join(draft.graph, chain)
+            places[_join(draft.graph, chain, updates)] = places[chain.end]
     for node in reversed(list(draft.graph.nodes)):
         if not node.users and (is_pure(node) or node.target in _BY_CHANCE):
             draft.graph.erase_node(node)
@@ -161,9 +165,9 @@ class _Chain:
         last = _Rounding.find(total, wide=False)
         if last is None or not 1 < count <= CHUNKS:
             return None
-        chain = cls(left, right, chunk, total, (*roundings, last), None)
-        chain = chain._with_addend(places) or chain
-        return chain if chain._suits() else None
+        plain = cls(left, right, chunk, total, (*roundings, last), None)
+        chains = [plain._with_addend(places), plain]
+        return next((chain for chain in chains if chain is not None and chain._suits()), None)
 
     def _with_addend(self, places: dict[fx.Node, int]) -> _Chain | None:
         """The same chain, with a row that is added to each row."""
@@ -225,22 +229,23 @@ def _find_sum(rounded: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     return (node, added) if isinstance(added, fx.Node) and added is not rounded else None
 
 
-def _join(graph: fx.Graph, chain: _Chain) -> None:
+def _join(graph: fx.Graph, chain: _Chain, updates: bool) -> fx.Node:
     result, first = chain.roundings[-1].result, chain.roundings[0]
     readers = [result]
     dtype = result.meta["val"].dtype
     if dtype is torch.float16 and result.users and all(converts_to(user, torch.float32) for user in result.users):
         readers, dtype = list(result.users), torch.float32
     with graph.inserting_before(chain.end):
-        operands = [_read_half(graph, value) for value in (chain.left, chain.right)]
+        operands = [_read_half(graph, value, updates) for value in (chain.left, chain.right)]
         settings = (chain.addend, chain.chunk, first.seed, chain.list_draws(), first.overflow, dtype)
         joined = graph.call_function(multiply_in_half, (*operands, *settings))
     joined.meta = {**result.meta, "val": result.meta["val"].to(dtype)}
     for reader in readers:
         reader.replace_all_uses_with(joined)
+    return joined
 
 
-def _read_half(graph: fx.Graph, value: fx.Node) -> fx.Node:
+def _read_half(graph: fx.Graph, value: fx.Node, updates: bool) -> fx.Node:
     """The half value of which a matrix is a copy in float32, turned as it is; or the matrix itself."""
     turned = value.target is aten.t.default
     copy: Any = value.args[0] if turned else value
@@ -248,6 +253,8 @@ def _read_half(graph: fx.Graph, value: fx.Node) -> fx.Node:
         return value
     source = copy.args[0]
     if not isinstance(source, fx.Node) or source.meta["val"].dtype is not torch.float16:
+        return value
+    if updates and find_owner(source).op == "placeholder":
         return value
     if not turned:
         return source

@@ -43,8 +43,10 @@ def find_norms(graph: fx.Graph) -> bool:
 def _is_norm(node: fx.Node) -> bool:
     if node.target is not _NORM:
         return False
-    images, weight, bias, mean, variance, trains, *_ = node.args
-    return trains is True and _suits(images, (weight, bias, mean, variance))
+    images, weight, bias, mean, variance, trains, *numbers = node.args
+    if trains is not True or not all(isinstance(number, int | float) for number in numbers):
+        return False
+    return _suits(images, (weight, bias, mean, variance))
 
 
 def _is_gradient(node: fx.Node) -> bool:
@@ -84,6 +86,7 @@ class _Forward:
         with self._graph.inserting_before(nodes[-1]):
             joined = self._graph.call_function(normalize, arguments)
             joined.meta = dict(self._node.meta)
+            self._places[joined] = self._places[nodes[-1]]
             for place, old in ((0, nodes[-1]), *parts.items()):
                 new = self._graph.call_function(operator.getitem, (joined, place))
                 new.meta = dict(old.meta)
@@ -125,6 +128,7 @@ class _Backward:
             settings = (images, weight, mean, inverse, epsilon, keeps, is_last_use(gradient))
             joined = self._graph.call_function(differentiate, (gradient, results, *settings))
             joined.meta = dict(self._node.meta)
+            self._places[joined] = self._places[self._node]
             if keeps:
                 kept = self._graph.call_function(operator.getitem, (joined, 3))
                 kept.meta = dict(blocked.meta)

@@ -65,6 +65,7 @@ def normalize(
         result = result if other is None else result + other
         return (torch.relu_(result) if rectifies else result, *rest)
     rows, channels = _count_rows(images), images.shape[1]
+    weight, bias, mean, variance = (value.contiguous() for value in (weight, bias, mean, variance))
     result = torch.empty_like(images)
     found = [torch.empty_like(weight) for _ in range(4)]
     if other is not None:
@@ -101,6 +102,7 @@ def differentiate(
         found = _norm_gradients(gradient, images, weight, None, None, mean, inverse, True, epsilon, [True, True, True])
         return (*found, gradient) if keeps else tuple(found)
     rows, channels = _count_rows(images), images.shape[1]
+    weight, mean, inverse = (value.contiguous() for value in (weight, mean, inverse))
     free = held if in_place or held is not gradient else torch.empty_like(images)
     result = torch.empty_like(images) if keeps else free
     of_weight, of_bias = torch.empty_like(weight), torch.empty_like(weight)

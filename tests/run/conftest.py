@@ -45,6 +45,12 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
+def threads(request: pytest.FixtureRequest) -> None:
+    """Several numbers of threads; `_one_thread` puts it right again."""
+    torch.set_num_threads(request.param)
+
+
 @pytest.fixture(scope="session")
 def native_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that has the native code that all programs share."""

@@ -33,11 +33,6 @@ def code(shared_native) -> NormCode:
     return found
 
 
-@pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
-def threads(request):
-    torch.set_num_threads(request.param)  # the tests' own fixture puts it right again
-
-
 def lay(images, last=True):
     return images.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 

@@ -51,11 +51,6 @@ def kernel(shared_native, monkeypatch):
     install_products(None)
 
 
-@pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
-def threads(request):
-    torch.set_num_threads(request.param)  # the tests' own fixture puts it right again
-
-
 def make_matrices(depth, height, width):
     random = torch.Generator().manual_seed(depth)
     return torch.randn(depth, height, generator=random), torch.randn(depth, width, generator=random)

@@ -40,11 +40,6 @@ def kernel(shared_native):
     return found
 
 
-@pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
-def threads(request):
-    torch.set_num_threads(request.param)  # the tests' own fixture puts it right again
-
-
 def draw_exact(*shape, scale):
     """Numbers whose products add up exactly in float32, in whatever order."""
     return torch.randint(-5, 6, shape).float() / scale

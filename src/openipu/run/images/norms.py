@@ -69,7 +69,7 @@ def normalize(
     result = torch.empty_like(images)
     found = [torch.empty_like(weight) for _ in range(4)]
     if other is not None:
-        other = other.expand_as(images).contiguous(memory_format=_LAST)
+        other = other.contiguous(memory_format=_LAST)
     scratch, threads = _find_scratch(channels)
     _installed[0].normalize(
         *(images.data_ptr(), weight.data_ptr(), bias.data_ptr(), None if other is None else other.data_ptr()),
@@ -95,7 +95,6 @@ def differentiate(
 
     `in_place`: in the memory of the gradient, which nobody reads again.
     """
-    held = gradient.contiguous(memory_format=_LAST)
     if not _is_last(images) or (results is not None and not _is_last(results)):
         if results is not None:
             gradient = aten.threshold_backward(gradient, results, 0)
@@ -103,6 +102,7 @@ def differentiate(
         return (*found, gradient) if keeps else tuple(found)
     rows, channels = _count_rows(images), images.shape[1]
     weight, mean, inverse = (value.contiguous() for value in (weight, mean, inverse))
+    held = gradient.contiguous(memory_format=_LAST)
     free = held if in_place or held is not gradient else torch.empty_like(images)
     result = torch.empty_like(images) if keeps else free
     of_weight, of_bias = torch.empty_like(weight), torch.empty_like(weight)

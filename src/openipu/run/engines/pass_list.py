@@ -146,13 +146,17 @@ def _trains(setting: Setting) -> bool:
     return _hurries(setting) and setting.options.training
 
 
+def _may_reorder(setting: Setting) -> bool:
+    """Whether native code may add in another order: when it is there depends on how busy the machine is."""
+    return not setting.options.deterministic
+
+
 INSTANT: tuple[Pass, ...] = (
     Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
     Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
     Pass(
         "images with channels last",
-        # When native code is there depends on how busy the machine is, and it adds in another order.
-        lambda draft, setting: lay_out_images(draft, native=not setting.options.deterministic),
+        lambda draft, setting: lay_out_images(draft, native=_may_reorder(setting)),
         _hurries,
     ),
     Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
@@ -184,8 +188,7 @@ INSTANT: tuple[Pass, ...] = (
     Pass(
         "norms of images by native code",
         lambda draft, setting: join_norms(draft),
-        # When native code is there depends on how busy the machine is, and it adds in another order.
-        lambda setting: _trains(setting) and has_norms() and not setting.options.deterministic,
+        lambda setting: _trains(setting) and has_norms() and _may_reorder(setting),
     ),
     Pass(
         "attention in one call",
@@ -214,20 +217,18 @@ INSTANT: tuple[Pass, ...] = (
     Pass(
         "products with half partials by native code",
         lambda draft, setting: join_half_products(draft, updates=_updates(setting)),
-        # When native code is there depends on how busy the machine is, and it adds in another order.
-        lambda setting: _hurries(setting) and has_half_products() and not setting.options.deterministic,
+        lambda setting: _hurries(setting) and has_half_products() and _may_reorder(setting),
     ),
     Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
     Pass(
         "gradients of weights by native code",
         lambda draft, setting: multiply_natively(draft),
-        # When native code is there depends on how busy the machine is, and it adds in another order.
-        lambda setting: _hurries(setting) and has_products() and not setting.options.deterministic,
+        lambda setting: _hurries(setting) and has_products() and _may_reorder(setting),
     ),
     Pass(
         "gelu by native code",
         lambda draft, setting: bend_natively(draft),
-        lambda setting: _trains(setting) and has_gelu() and not setting.options.deterministic,
+        lambda setting: _trains(setting) and has_gelu() and _may_reorder(setting),
     ),
     Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
     Pass(

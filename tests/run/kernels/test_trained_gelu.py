@@ -82,6 +82,19 @@ def test_training_computes_the_activation_and_its_gradient_in_one_call_each(star
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_one_activation_may_follow_another_one(start_training, graphs, times, layers):
+    def repeat(values):
+        for _ in range(times):
+            values = write_gelu(values)
+        return values
+
+    found, expected, _ = train(start_training, Net(repeat, layers), (4, 64))
+    assert count(graphs, aten.gelu.default) == times * layers
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "other",
     [

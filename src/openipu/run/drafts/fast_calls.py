@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run.drafts.layouts import guard_operands
 from openipu.run.passes.onednn_lstm import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, differentiate_layer, run_layer
 from openipu.run.passes.quick_kernels import (
     batch_norm,
@@ -135,7 +136,11 @@ def find_conversion(node: fx.Node) -> str | None:
 
 
 def find_call(target: Any) -> Callable[..., Any]:
-    """The callable to use for a node's target."""
+    """The callable to use for a node's target. It may be given operands that lie in memory in any way."""
+    return guard_operands(target, _choose_call(target))
+
+
+def _choose_call(target: Any) -> Callable[..., Any]:
     fast = FUNCTIONS.get(target) or KERNELS.get(target)
     if fast is not None:
         return fast

@@ -34,7 +34,6 @@ from openipu.run.passes.delayed_weights import delay_weights
 from openipu.run.passes.dropped_elements import compare_whole_numbers
 from openipu.run.passes.float_exceptions import check_arithmetic
 from openipu.run.passes.fused_attention import fuse_attention
-from openipu.run.passes.left_out_rows import keep_rows
 from openipu.run.passes.loss_scale import add_statistics
 from openipu.run.passes.native_dropout import draw_while_multiplying, has_dropout
 from openipu.run.passes.native_gelu import bend_natively, has_gelu
@@ -184,7 +183,6 @@ INSTANT: tuple[Pass, ...] = (
     Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
     Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
     Pass("gradients of classes in one call", lambda draft, setting: join_class_gradients(draft), _trains),
-    Pass("compute rows that a loss leaves out", lambda draft, setting: keep_rows(draft), _trains),
     Pass(
         "norms of images by native code",
         lambda draft, setting: join_norms(draft),

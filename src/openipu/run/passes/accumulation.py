@@ -34,11 +34,14 @@ def accumulate_gradients(
     """Add all gradients to their accumulators; with `single`, by an operator of its own each."""
     gradients = take_gradients(draft)
     for name, gradient in gradients.items():
-        accumulator = draft.add_placeholder("accumulator", accumulators[name])
+        total = accumulators[name]
+        accumulator = draft.add_placeholder("accumulator", total)
         # What is the gradient of another parameter, too, stays as it is.
         kept = {node for other, node in gradients.items() if single or other != name}
-        for part in _list_parts(draft.graph, gradient, kept):
-            _add_part(draft.graph, accumulator, part, scale, kept)
+        # A sum in another format is rounded once: its parts cannot be added one by one, nor by a float32 kernel.
+        exact = total.dtype is torch.float32
+        for part in _list_parts(draft.graph, gradient, kept) if exact else [gradient]:
+            _add_part(draft.graph, accumulator, part, scale, kept, exact=exact)
 
 
 def take_gradients(draft: Draft, kept: frozenset[str] = frozenset()) -> dict[str, fx.Node]:
@@ -130,17 +133,19 @@ def _list_parts(graph: fx.Graph, node: fx.Node, kept: Collection[fx.Node]) -> li
     return [*_list_parts(graph, first, kept), *_list_parts(graph, second, kept)]
 
 
-def _add_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float, kept: Collection[fx.Node]) -> None:
+def _add_part(
+    graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scale: float, kept: Collection[fx.Node], *, exact: bool
+) -> None:
     alone = not part.users and part not in kept
     with graph.inserting_after(part):
-        if alone and _is_sum_of_rows(part):
+        if alone and exact and _is_sum_of_rows(part):
             graph.call_function(add_rows, (accumulator, *part.args[:2], part.args[3], scale))
         elif alone and _is_rounded_sum_of_rows(part):
             _add_rounded_part(graph, accumulator, part, scale)
             return
         elif alone and _is_half_sum_of_rows(part):
             graph.call_function(add_half_rows, (accumulator, *part.args[:2], part.args[3], scale))
-        elif alone and part.target is aten.mm.default and _is_float32(part):
+        elif alone and exact and part.target is aten.mm.default and _is_float32(part):
             graph.call_function(torch.Tensor.addmm_, (accumulator, *part.args), {"alpha": scale})
         else:
             graph.call_function(torch.Tensor.add_, (accumulator, part), {"alpha": scale})

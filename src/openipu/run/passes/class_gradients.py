@@ -40,6 +40,8 @@ def join_class_gradients(draft: Draft) -> None:
         gradient, rows, classes, weights, reduction, ignored, total = arguments
         if weights is not None or skip_views(rows) is not logarithms or rows.meta["val"].dim() != 2:
             continue
+        if rows.meta["val"].shape[-1] != logarithms.meta["val"].shape[-1]:
+            continue  # rows of the loss are parts of those of the softmax
         with draft.graph.inserting_before(node):
             operands = (logarithms, classes, gradient, total, reduction, ignored)
             joined = draft.graph.call_function(differentiate_classes, operands)

@@ -27,13 +27,12 @@ _GRADIENTS = torch.cos(7 * _POINTS)
 def use_gelu_in_training(draft: Draft) -> None:
     """Put the operators in the place of what is written out, where nobody reads anything between."""
     use_gelu(draft)  # those without a gradient
-    order = list(draft.graph.nodes)
     for node in list(draft.graph.find_nodes(op="call_function", target=aten.tanh.default)):
-        written = read_gelu(node)
+        written = None if node._erased else read_gelu(node)
         if written is None:
             continue
         source, last, between = written
-        found = _find_gradient(order[order.index(source) + 1 :], source, last, between)
+        found = _find_gradient(_list_following(draft.graph, source), source, last, between)
         if found is None:
             continue
         gradient, end = found
@@ -46,7 +45,16 @@ def use_gelu_in_training(draft: Draft) -> None:
         for old, new in ((last, result), (end, backward)):
             new.meta = dict(old.meta)
             old.replace_all_uses_with(new)
-    remove_dead_code(draft)
+        remove_dead_code(draft)  # at once: what is read of the next GELU must not be dead code of this one
+
+
+def _list_following(graph: fx.Graph, source: fx.Node) -> list[fx.Node]:
+    """The nodes behind one, as the graph is now."""
+    nodes = iter(graph.nodes)
+    for node in nodes:
+        if node is source:
+            break
+    return list(nodes)
 
 
 def _find_gradient(

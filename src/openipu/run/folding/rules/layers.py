@@ -58,9 +58,6 @@ def _fold_layer_norm(writer: FoldWriter, node: fx.Node) -> Value | None:
 def _write_layer_norm_backward(writer: FoldWriter, node: fx.Node) -> Items:
     arguments = read_arguments(node)
     changes = {name: writer.lift(arguments[name]) for name in ("grad_out", "input", "mean", "rstd")}
-    for name in ("mean", "rstd"):  # the kernel reads these two as if they were contiguous, and does not check it
-        if not writer.is_batched(arguments[name]):
-            changes[name] = writer.call(aten.clone.default, changes[name], memory_format=torch.contiguous_format)
     items = writer.take_items(writer.repeat(node, changes))
     assert isinstance(items, tuple)
     return items

@@ -1,6 +1,6 @@
 """Load a library and compare what it exports: `python -I check_library.py LIBRARY SYMBOL=BYTES …`.
 
-In: the functions that it must have, and the sizes of their structs. Out: exit code 0, or a line that says what is wrong.
+In: the functions that it must have, and the sizes of their structs. Out: exit code 0, or what is wrong in one line.
 It runs in a process of its own, which a broken library may end. Nothing outside of the standard library is imported.
 """
 

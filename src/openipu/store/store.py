@@ -203,7 +203,7 @@ class Store:
         return remove_entry(self.directory / check_key(key), _warn_once)
 
     def verify(self) -> tuple[Finding, ...]:
-        """Compare all entries with their checksums, and load native libraries. Damaged ones are removed and returned."""
+        """Compare all entries with their checksums; load native libraries. Damaged ones are removed and returned."""
         damaged = []
         for path in list_entries(self.directory):
             try:

@@ -1,6 +1,6 @@
 """One kernel from the user's cache, or compiled in a process of its own.
 
-In: a kernel and a store. Out: a `LoadedKernel`. A library is only ever taken from the user's own cache or from a private
+In: a kernel and a store. Out: a `LoadedKernel`. A library is only taken from the user's own cache or from a private
 folder. What the cache has and cannot be loaded is removed, and compiled again.
 """
 

@@ -55,6 +55,11 @@ class KernelLibrary:
     def __getitem__(self, kernel: Kernel) -> LoadedKernel:
         return self.loaded[kernel]
 
+    def find_run(self, kernel: Kernel, function: Function) -> Run | None:
+        """A function of a kernel, if that is loaded."""
+        loaded = self.loaded.get(kernel)
+        return None if loaded is None else loaded[function]
+
     def select(self, kernels: Iterable[Kernel]) -> KernelLibrary:
         """Those of some kernels that are loaded."""
         return KernelLibrary({kernel: self.loaded[kernel] for kernel in kernels if kernel in self.loaded})

@@ -40,6 +40,15 @@ def address_or_none(
     return None if tensor is None else address_of(tensor, count, dtype, order)
 
 
+def address_of_lines(tensor: torch.Tensor, shape: tuple[int, ...]) -> int:
+    """The memory of a float32 tensor of this shape whose last dimension is dense; the others have any strides."""
+    if tensor.dtype is not torch.float32 or tuple(tensor.shape) != shape or tensor.device.type != "cpu":
+        raise OperandError(f"{tensor.dtype}, {tuple(tensor.shape)}: not float32 of {shape}")
+    if tensor.stride(-1) != 1 and shape[-1] > 1:
+        raise OperandError(f"strides {tensor.stride()}: the last dimension is not dense")
+    return tensor.data_ptr()
+
+
 def address_of_rows(matrix: torch.Tensor, rows: int, columns: int) -> tuple[int, int]:
     """The memory of a float32 matrix whose rows are dense, and the distance from one row to the next."""
     if matrix.dtype is not torch.float32 or tuple(matrix.shape) != (rows, columns) or matrix.device.type != "cpu":

@@ -28,6 +28,7 @@ _DYING_SECONDS = 5.0  # for one that was killed, which takes time on a busy mach
 _FURTHER_NICENESS = 14
 _MOST_NICENESS = 19
 
+
 class Priority(StrEnum):
     """How far a process was taken back."""
 

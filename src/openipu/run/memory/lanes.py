@@ -16,6 +16,7 @@ from openipu.errors import InputError
 from openipu.graph import OutputKind, Program, ReplicaGroups, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.micro import MicroFunction, build_micro
+from openipu.run.kernels import KernelLibrary
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.update.rules import UpdatePlan
 from openipu.run.update.updater import Updater
@@ -30,16 +31,20 @@ class Lane:
     updater: Updater | None = None
     function: MicroFunction | None = None
 
-    def build_updater(self, plan: UpdatePlan | None, program: Program, accumulates: bool) -> None:
+    def build_updater(
+        self, plan: UpdatePlan | None, program: Program, accumulates: bool, library: KernelLibrary
+    ) -> None:
         if plan is not None:
             with torch.no_grad():
                 written = frozenset(entry.name for entry in program.micro.outputs_of(OutputKind.PARAMETER))
-                self.updater = Updater(plan, self.memory, accumulates, written)
+                self.updater = Updater(plan, self.memory, accumulates, written, library)
 
-    def bind(self, draft: Draft, program: Program, options: RunOptions, accumulates: bool) -> None:
+    def bind(
+        self, draft: Draft, program: Program, options: RunOptions, accumulates: bool, library: KernelLibrary
+    ) -> None:
         """Make the function that runs the draft on the memory as it lies now."""
         with torch.no_grad():
-            self.function = build_micro(draft, program, self.memory, self.updater, options, accumulates)
+            self.function = build_micro(draft, program, self.memory, self.updater, options, accumulates, library)
 
 
 class Lanes:

@@ -1,36 +1,34 @@
-"""Products of one row with large weights, by native code of our own: a step of generation consists of them.
+"""Matrix-vector products with large weights (GEMV) by a C++ kernel: a step of generation consists of them.
 
-In: a draft of an inference program. Out: whether native code pays for its products; or, once it is there
-(`run/native/sources/row.py`), the same draft with that in their place. A row is multiplied as quickly as weights come
-from memory: oneDNN reads them more slowly, and MKL with one thread on AMD's processors. Several rows are oneDNN's.
+In: a draft of an inference program. Out: whether the kernel is worth being compiled; or, with the kernel, the same
+draft with calls of it. Weights are read at the speed of memory: oneDNN reads them more slowly, and MKL with one thread
+on AMD's processors. Several rows are oneDNN's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.run.drafts.draft import Draft
+from openipu.run.kernels import OperandError, Run, address_of, address_or_none
+from openipu.run.kernels.catalog import GemvArguments
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.onednn_products import Product, read_operands
 from openipu.run.passes.packed_weights import count_host_share, list_held_weights, remove_unread_weights, take_bias
 
 aten = torch.ops.aten
 
-# row, weight, bias or nothing, results, columns, width, threads
-Row = Callable[[int, int, int | None, int, int, int, int], None]
-
 _FEWEST_ELEMENTS = 1 << 14  # of a weight
 _LEAST_ELEMENTS = 1 << 22  # of all such weights: what is smaller comes from the cache, however it is read
 
 
-class NativeProduct:
+class GemvProduct:
     """`row @ weight.T + bias`; a weight that lies transposed is copied once, and again when it is loaded anew."""
 
-    def __init__(self, memory: DeviceMemory, name: str, transposed: bool, run: Row) -> None:
+    def __init__(self, memory: DeviceMemory, name: str, transposed: bool, run: Run) -> None:
         self._memory, self._name, self._transposed, self._run = memory, name, transposed, run
         self._plain: torch.Tensor | None = None  # until it is asked for
         memory.follow(self, [name])
@@ -52,17 +50,23 @@ class NativeProduct:
             self._plain = (weight.t() if self._transposed else weight).contiguous()
         given, (count, width) = row.contiguous(), self._plain.shape
         found = torch.empty(1, count, dtype=torch.float32)
-        self._run(
-            given.data_ptr(),
-            self._plain.data_ptr(),
-            None if bias is None else bias.data_ptr(),
-            found.data_ptr(),
-            *(count, width, torch.get_num_threads()),
-        )
+        try:
+            arguments = GemvArguments(
+                vector=address_of(given, width),
+                weight=address_of(self._plain, count * width),
+                bias=address_or_none(bias, count),
+                results=address_of(found, count),
+                count=count,
+                width=width,
+                threads=torch.get_num_threads(),
+            )
+        except OperandError:
+            return torch.nn.functional.linear(row.to(self._plain.dtype), self._plain, bias)
+        self._run(arguments)
         return found
 
 
-def pays_for_row(draft: Draft) -> bool:
+def pays_for_gemv(draft: Draft) -> bool:
     """Whether most of the program's products are of one row, and their weights are large."""
     held = list_held_weights(draft)
     own = others = 0
@@ -77,11 +81,11 @@ def pays_for_row(draft: Draft) -> bool:
     return own >= max(_LEAST_ELEMENTS, others)
 
 
-def use_native_row(draft: Draft, memory: DeviceMemory, run: Row) -> None:
-    """Put native code in the place of products of one row with weights that nothing writes."""
+def use_gemv_kernel(draft: Draft, memory: DeviceMemory, run: Run) -> None:
+    """Let the kernel compute products of one row with weights that nothing writes."""
     held = list_held_weights(draft)
     left_bytes = count_host_share()
-    found: dict[tuple[str, bool], NativeProduct] = {}
+    found: dict[tuple[str, bool], GemvProduct] = {}
     for node in list(draft.graph.nodes):
         product = read_operands(node)
         entry = None if product is None else held.get(product.weight.name)
@@ -89,7 +93,7 @@ def use_native_row(draft: Draft, memory: DeviceMemory, run: Row) -> None:
             continue
         key = (entry.name, product.transposed)
         if key not in found:
-            made = NativeProduct(memory, *key, run)
+            made = GemvProduct(memory, *key, run)
             left_bytes -= made.copied_bytes
             if left_bytes < 0:
                 break

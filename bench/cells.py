@@ -39,7 +39,7 @@ class Way:
 
     name: str
     kind: Kind
-    tier: str | None = None  # None: what a user gets who chooses nothing
+    engine: str | None = None  # None: what a user gets who chooses nothing
     precision: str | None = None  # None: that of the cell
 
     def make_environment(self, cache: Path) -> dict[str, str]:
@@ -51,8 +51,8 @@ class Way:
             "TORCHINDUCTOR_CACHE_DIR": str(cache / f"inductor-{self.kind}"),
             "OPENIPU_CACHE_DIR": str(cache / "openipu"),
         }
-        if self.tier is not None:
-            environment["OPENIPU_TIER"] = self.tier
+        if self.engine is not None:
+            environment["OPENIPU_ENGINE"] = self.engine
         elif self.kind is Kind.OPENIPU:
             # A user's run has its tier chosen after some seconds; a measurement need not wait for them.
             environment["OPENIPU_COMPILE_AFTER"] = "0"
@@ -62,11 +62,11 @@ class Way:
 EAGER = Way("eager", Kind.EAGER)
 COMPILE = Way("torch.compile", Kind.COMPILE)
 ONNX_RUNTIME = Way("ONNX Runtime", Kind.ONNX_RUNTIME)
-INSTANT = Way("openipu instant", Kind.OPENIPU, tier="instant")
-COMPILED = Way("openipu compiled", Kind.OPENIPU, tier="compiled")
+INSTANT = Way("openipu instant", Kind.OPENIPU, engine="operators")
+COMPILED = Way("openipu compiled", Kind.OPENIPU, engine="kernels")
 CHOSEN = Way("openipu", Kind.OPENIPU)
 CHOSEN_FLOAT32 = Way("openipu float32", Kind.OPENIPU, precision="float32")
-INSTANT_FLOAT32 = Way("openipu instant float32", Kind.OPENIPU, tier="instant", precision="float32")
+INSTANT_FLOAT32 = Way("openipu instant float32", Kind.OPENIPU, engine="operators", precision="float32")
 
 # In the order of preparation: openipu's own choice compiles, compares both tiers and keeps its verdict. What it made is
 # then in the cache for the pinned tier; the other way round, the choice would find compiled code and no verdict.

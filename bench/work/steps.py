@@ -72,7 +72,7 @@ class StepRunner:
     def settle(self, limit_seconds: float = 900.0) -> dict[str, float]:
         """Step until nothing goes on behind the steps: a tier that compiles in the background has been chosen then."""
         started = time.perf_counter()
-        if self.way.kind is Kind.OPENIPU and self.way.tier is None:
+        if self.way.kind is Kind.OPENIPU and self.way.engine is None:
             busy = True
             while busy and time.perf_counter() - started < limit_seconds:
                 self._run_for(SETTLING_STEPS, SETTLING_SECONDS)

@@ -49,7 +49,7 @@ def read_weights_after_a_step(way, cell):
 
 @pytest.mark.parametrize("accumulation", [1, 16])
 def test_openipu_trains_as_the_eager_loop_does(accumulation, monkeypatch):
-    monkeypatch.setenv("OPENIPU_TIER", "instant")
+    monkeypatch.setenv("OPENIPU_ENGINE", "operators")
     cell = Cell("cnn", accumulation=accumulation)
     eager = read_weights_after_a_step(EAGER, cell)
     torch.testing.assert_close(read_weights_after_a_step(INSTANT, cell), eager)
@@ -141,13 +141,13 @@ def test_a_worker_that_dies_is_an_error_with_its_code(tmp_path):
 
 
 def test_a_way_inherits_no_settings_of_the_shell(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENIPU_TIER", "compiled")
+    monkeypatch.setenv("OPENIPU_ENGINE", "kernels")
     monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
     environment = CHOSEN.make_environment(tmp_path)
-    assert "OPENIPU_TIER" not in environment
+    assert "OPENIPU_ENGINE" not in environment
     assert "TORCHINDUCTOR_MAX_AUTOTUNE" not in environment
     assert environment["OPENIPU_COMPILE_AFTER"] == "0"
-    assert INSTANT.make_environment(tmp_path)["OPENIPU_TIER"] == "instant"
+    assert INSTANT.make_environment(tmp_path)["OPENIPU_ENGINE"] == "operators"
 
 
 def test_the_eager_process_never_sees_openipu():

@@ -16,7 +16,7 @@ import torch
 
 from openipu.activity import is_watched, note_run, take_number
 from openipu.errors import InputError, OptionError
-from openipu.graph import OWNERLESS, InputKind, OutputKind, Program, RunOptions, Tier, meets_replicas
+from openipu.graph import OWNERLESS, EngineMode, InputKind, OutputKind, Program, RunOptions, meets_replicas
 from openipu.graph.collection import pause_collection
 from openipu.run.engines.engine import Engine
 from openipu.run.engines.micro import MicroFunction
@@ -68,14 +68,14 @@ class Executable:
         if runs_alone(options) and not self._rounds_update:
             memory = self._lanes.first.memory
             self._single = SingleCall(program, memory, self._tiers, self._stream, self.number)
-        if self._tiers.tier is Tier.INSTANT:
+        if self._tiers.mode is EngineMode.OPERATORS:
             with pause_collection():
                 self._tiers.start()
 
     @property
-    def tier(self) -> Tier:
+    def engine_mode(self) -> EngineMode:
         """How the program really runs: `INSTANT` where compilation failed, or is not done yet."""
-        return self._tiers.tier
+        return self._tiers.mode
 
     @property
     def random_state(self) -> torch.Tensor | None:
@@ -163,9 +163,9 @@ class Executable:
             self._tiers.rebuild()
         self._has_news = True
 
-    def compile(self) -> Tier:
-        """Make everything ready now instead of at the first run; says which tier that is."""
-        return self._tiers.start().tier
+    def compile(self) -> EngineMode:
+        """Make everything ready now instead of at the first run; says which engine that is."""
+        return self._tiers.start().mode
 
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""

@@ -67,17 +67,19 @@ def train_by_hand(count, calls=3):
 
 
 @pytest.mark.parametrize(
-    ("tier", "accumulation", "replicas"),
+    ("engine", "accumulation", "replicas"),
     [
-        ("instant", 1, 1),
-        ("instant", 3, 1),
-        ("instant", 2, 2),
-        pytest.param("compiled", 1, 1, marks=pytest.mark.thorough),
-        ("compiled", 2, 2),
+        ("operators", 1, 1),
+        ("operators", 3, 1),
+        ("operators", 2, 2),
+        pytest.param("kernels", 1, 1, marks=pytest.mark.thorough),
+        ("kernels", 2, 2),
     ],
 )
-def test_a_teacher_moves_once_an_update_however_many_micro_batches_there_are(tier, accumulation, replicas, monkeypatch):
-    monkeypatch.setenv("OPENIPU_TIER", tier)
+def test_a_teacher_moves_once_an_update_however_many_micro_batches_there_are(
+    engine, accumulation, replicas, monkeypatch
+):
+    monkeypatch.setenv("OPENIPU_ENGINE", engine)
     losses, model, _ = train(make_options(accumulation=accumulation, replicas=replicas))
     expected, twin = train_by_hand(accumulation * replicas)
     assert losses == pytest.approx(expected, rel=1e-5)

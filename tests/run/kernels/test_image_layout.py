@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
-from openipu.graph import OutputMode, RunOptions, Tier
+from openipu.graph import EngineMode, OutputMode, RunOptions
 from openipu.run import Executable
 from openipu.run.engines import pass_list, tiers
 from openipu.run.images import layout
@@ -171,7 +171,7 @@ def make_executable(model, accumulation=1, *, half=False, **options):
     program = capture_program(
         net, (images[:BATCH], labels[:BATCH]), {}, training=True, optimizer=spec, name=model.__name__
     )
-    chosen = {"tier": Tier.INSTANT, "output_mode": OutputMode.ALL, **options}
+    chosen = {"engine": EngineMode.OPERATORS, "output_mode": OutputMode.ALL, **options}
     executable = Executable(program, RunOptions(training=True, gradient_accumulation=accumulation, **chosen))
     executable.load_weights(dict(net.named_parameters()), dict(net.named_buffers()))
     executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))
@@ -314,7 +314,7 @@ def test_a_program_that_runs_uses_the_code_once_it_is_there(eager_pass, code, mo
     monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
     monkeypatch.setattr(tiers, "find_products", lambda graph: [])
     install_tiles(None)
-    executable, images, labels = make_executable(Frozen, tier=Tier.AUTO)
+    executable, images, labels = make_executable(Frozen, engine=EngineMode.AUTO)
     train(executable, images, labels, steps=1)
     install_tiles(code)
     train(executable, images, labels, steps=2)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer
-from openipu.graph import RunOptions, Tap, Tier
+from openipu.graph import EngineMode, RunOptions, Tap
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines import pass_list
@@ -158,8 +158,8 @@ def test_compiled_code_gives_the_same(start_training, tmp_path, monkeypatch):
         pytest.skip("needs a C++ compiler")
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
     model, inputs = Classifier(layers=1, dropout=0.3), make_inputs()
-    found = train(start_training, model, inputs, tier=Tier.COMPILED)
-    compare(found, train(start_training, model, inputs, tier=Tier.INSTANT))
+    found = train(start_training, model, inputs, engine=EngineMode.KERNELS)
+    compare(found, train(start_training, model, inputs, engine=EngineMode.OPERATORS))
 
 
 def test_inference_gives_the_results_of_eager_pytorch():

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run.engines import compile_choice
 from openipu.run.native import NativeBuild
 from openipu.run.native.process import Priority, lower_priority
@@ -283,7 +283,7 @@ class Stack(nn.Module):
 
 def start(start_training, layers):
     model, leaves = Stack(layers), (torch.ones(2, 4),)
-    options = RunOptions(training=True, tier=Tier.AUTO)
+    options = RunOptions(training=True, engine=EngineMode.AUTO)
     return start_training(model, torch.optim.SGD(model.parameters(), lr=0.1), leaves, options).executable
 
 

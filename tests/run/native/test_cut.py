@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 
 from openipu.errors import ArchiveError
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run.native.cut import cut_graph, order_updates, set_values
 from openipu.run.native.graph_text import read_graph
 from openipu.run.native.schedule import PartCall, Schedule
@@ -56,8 +56,8 @@ def make_data(count=4):
     return tuple(torch.randint(0, 12, (count,), generator=generator) for _ in range(2))
 
 
-def start(start_training, model, tier=Tier.INSTANT, max_grad_norm=None, **options):
-    settings = RunOptions(training=True, tier=tier, random_seed=7, **options)
+def start(start_training, model, engine=EngineMode.OPERATORS, max_grad_norm=None, **options):
+    settings = RunOptions(training=True, engine=engine, random_seed=7, **options)
     leaves = make_data(4 * settings.micro_batches)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return start_training(model, optimizer, leaves, settings, max_grad_norm=max_grad_norm), leaves
@@ -226,17 +226,17 @@ def test_a_compiled_step_in_parts_equals_the_instant_one_and_deeper_models_find_
 ):
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
 
-    def train(layers, tier):
+    def train(layers, engine):
         torch.manual_seed(0)
-        trained, leaves = start(start_training, Tower(layers), tier)
+        trained, leaves = start(start_training, Tower(layers), engine)
         losses = torch.stack([trained.executable.run(leaves).outputs[0] for _ in range(3)])
-        assert trained.executable.tier is tier
+        assert trained.executable.engine_mode is engine
         return trained.read_weights(), losses
 
     made = []
     for layers in (30, 33):
-        weights, losses = train(layers, Tier.COMPILED)
-        expected_weights, expected = train(layers, Tier.INSTANT)
+        weights, losses = train(layers, EngineMode.KERNELS)
+        expected_weights, expected = train(layers, EngineMode.OPERATORS)
         torch.testing.assert_close(losses, expected, atol=1e-4, rtol=1e-4)
         for name, value in weights.items():
             torch.testing.assert_close(value, expected_weights[name], atol=1e-4, rtol=1e-4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import openipu
-from openipu.graph import HOST_ONLY, OutputMode, Reduction, RunOptions, Tier, describe_options
+from openipu.graph import HOST_ONLY, EngineMode, OutputMode, Reduction, RunOptions, describe_options
 from openipu.numerics import Overflow
 from openipu.run.engines.tiers import make_program_key
 from openipu.run.native import source_files
@@ -59,7 +59,7 @@ def test_what_changes_the_code_changes_the_key(change):
 @pytest.mark.parametrize(
     "change",
     [
-        {"tier": Tier.INSTANT},
+        {"engine": EngineMode.OPERATORS},
         {"random_seed": 3},
         {"output_mode": OutputMode.FINAL},
         {"available_memory_proportion": 0.2},

@@ -15,7 +15,7 @@ from torch import nn
 
 from openipu.capture import capture_program
 from openipu.errors import ArchiveError
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.native import NativeBuild, NativeJob, NotCompiledError, make_native_key
 from openipu.run.native.process import make_environment
@@ -150,7 +150,7 @@ def test_nothing_is_imported_from_the_folder_where_the_program_happens_to_run(st
 def test_a_compilation_leaves_its_entry_and_nothing_in_the_shared_folder(store, shared):
     model, rows = nn.Linear(4, 4).eval(), torch.rand(2, 4)  # Inductor, too, has files of its own
     captured = capture_program(model, (rows,), {}, training=False, optimizer=None, name="layer")
-    job = Executable(captured, RunOptions(tier=Tier.INSTANT))._tiers._write_job()
+    job = Executable(captured, RunOptions(engine=EngineMode.OPERATORS))._tiers._write_job()
     program = NativeBuild(job, background=False).finish()
     assert program.functions
     assert not list(shared.iterdir()), "PyTorch would keep its precompiled headers here, under a name that all know"

@@ -1,4 +1,4 @@
-"""Half precision in the compiled tier: fused code rounds behind every operator, as the instant tier does."""
+"""Half precision in the compiled engine: fused code rounds behind every operator, as the instant engine does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 
 pytestmark = [
@@ -28,18 +28,18 @@ class Chain(nn.Module):
         return element_wise, product, pooled, (x * y).sum(-1) * 1.1, (x * y).softmax(-1) * y
 
 
-def run(model, values, tier):
+def run(model, values, engine):
     program = capture_program(model, values, {}, training=False, optimizer=None, name="chain")
-    executable = Executable(program, RunOptions(tier=tier, random_seed=7))
+    executable = Executable(program, RunOptions(engine=engine, random_seed=7))
     outputs = executable.run(list(values)).outputs
-    assert executable.tier is tier
+    assert executable.engine_mode is engine
     return outputs
 
 
 def test_fused_operators_round_each_result_to_half():
     generator = torch.Generator().manual_seed(0)
     values = [torch.randn(16, 16, generator=generator).half() for _ in range(2)]
-    compiled, instant = run(Chain(), values, Tier.COMPILED), run(Chain(), values, Tier.INSTANT)
+    compiled, instant = run(Chain(), values, EngineMode.KERNELS), run(Chain(), values, EngineMode.OPERATORS)
     unrounded = Chain()(*(value.float() for value in values))
     for index, (found, expected, other) in enumerate(zip(compiled, instant, unrounded, strict=True)):
         assert found.dtype is torch.float16
@@ -83,31 +83,31 @@ class Padded(nn.Module):
 def test_both_tiers_drop_the_same_elements_beside_padded_ones():
     generator = torch.Generator().manual_seed(0)
     values = [torch.randn(4, 16, 64, generator=generator).half() for _ in range(2)]
-    compiled, instant = run(Padded(), values, Tier.COMPILED), run(Padded(), values, Tier.INSTANT)
+    compiled, instant = run(Padded(), values, EngineMode.KERNELS), run(Padded(), values, EngineMode.OPERATORS)
     for found, expected in zip(compiled, instant, strict=True):
         assert torch.equal(found == 0, expected == 0)
         torch.testing.assert_close(found, expected, rtol=2e-3, atol=1e-3)
 
 
-def compute_gradients(start_training, dtype, tier):
+def compute_gradients(start_training, dtype, engine):
     """Loss and gradients of one step, from the first moments of Adam, which are float32."""
     torch.manual_seed(0)
     model = Classifier().half().to(dtype)
     generator = torch.Generator().manual_seed(1)
     leaves = (torch.randint(0, 100, (4, 16), generator=generator), torch.tensor([0, 1, 1, 0]))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    options = RunOptions(training=True, tier=tier, random_seed=7)
+    options = RunOptions(training=True, engine=engine, random_seed=7)
     executable = start_training(model, optimizer, leaves, options).executable
     loss = executable.run(leaves).outputs[0]
-    assert executable.tier is tier
+    assert executable.engine_mode is engine
     moments = [value.flatten() for key, value in sorted(executable.state.items()) if key.startswith("exp_avg:")]
     return loss.float(), torch.cat(moments)
 
 
 def test_a_step_of_bert_rounds_as_much_in_both_tiers(start_training):
-    exact_loss, exact = compute_gradients(start_training, torch.float32, Tier.INSTANT)
-    instant_loss, instant = compute_gradients(start_training, torch.float16, Tier.INSTANT)
-    compiled_loss, compiled = compute_gradients(start_training, torch.float16, Tier.COMPILED)
+    exact_loss, exact = compute_gradients(start_training, torch.float32, EngineMode.OPERATORS)
+    instant_loss, instant = compute_gradients(start_training, torch.float16, EngineMode.OPERATORS)
+    compiled_loss, compiled = compute_gradients(start_training, torch.float16, EngineMode.KERNELS)
     torch.testing.assert_close(instant_loss, exact_loss, rtol=1e-2, atol=0)
     torch.testing.assert_close(compiled_loss, instant_loss, rtol=2e-3, atol=0)
     rounding = (instant - exact).norm() / exact.norm()

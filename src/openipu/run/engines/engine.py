@@ -12,7 +12,7 @@ from typing import Protocol
 
 import torch
 
-from openipu.graph import OutputKind, Program, RunOptions, Tier
+from openipu.graph import EngineMode, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.micro import MicroFunction
 from openipu.run.engines.step_graph import draft_accumulation, draft_step, draft_update
@@ -26,7 +26,7 @@ from openipu.run.update.rules import UpdatePlan
 class Engine(Protocol):
     """Runs the micro-batches of one update, then the update."""
 
-    tier: Tier
+    mode: EngineMode
     fold: int  # micro-batches in one call
 
     def function_of(self, replica: int) -> MicroFunction:
@@ -62,9 +62,9 @@ class InstantEngine:
         plan: UpdatePlan | None,
         make_draft: Callable[[], Draft],
         fold: int,
-        tier: Tier = Tier.INSTANT,
+        mode: EngineMode = EngineMode.OPERATORS,
     ) -> None:
-        self.tier, self.fold = tier, fold
+        self.mode, self.fold = mode, fold
         self._lanes = lanes
         # Gradients that go to other instances first must be kept, too.
         self._accumulates = options.gradient_accumulation * options.replicas > fold or options.instances > 1
@@ -117,7 +117,7 @@ class InstantEngine:
 class CompiledEngine:
     """Native code for the whole step; or for one call of several, with accumulators, and for the update."""
 
-    tier = Tier.COMPILED
+    mode = EngineMode.KERNELS
 
     def __init__(self, functions: Sequence[NativeFunction], memory: DeviceMemory, fold: int) -> None:
         self.fold = fold

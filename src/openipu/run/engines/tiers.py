@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from openipu.errors import InputError
-from openipu.graph import Program, RunOptions, Tier, describe_options
+from openipu.graph import EngineMode, Program, RunOptions, describe_options
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.compile_choice import (
     NEVER,
@@ -68,7 +68,7 @@ _VERDICT = "slower than instant"
 # Options that no compiled graph depends on: which results come back, what is planned, and how a run begins.
 _NOT_IN_CODE = frozenset(
     {
-        *("tier", "random_seed", "deterministic"),
+        *("engine", "random_seed", "deterministic"),
         *("output_mode", "output_period", "output_choices"),
         *("available_memory_proportion", "memory_proportions", "io_tiles", "overlapped_io"),
         *("strategy", "recompute", "locations"),
@@ -90,14 +90,14 @@ class Tiers:
         # code is there depends on how busy the machine is.
         single = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1
         single |= options.deterministic
-        self._wanted = Tier.INSTANT if single else options.tier
+        self._wanted = EngineMode.OPERATORS if single else options.engine
         self._fold: int | None = None
         self._native: NativeProgram | None = None
         self._build: NativeBuild | None = None
-        self._patience = choose_least_patience() if self._wanted is Tier.AUTO else NEVER
+        self._patience = choose_least_patience() if self._wanted is EngineMode.AUTO else NEVER
         self._weighed = False  # the program's size, which takes a look at all of its nodes
         choose = choose_kernel_patience if options.stochastic_rounding else choose_dropout_patience
-        self._kernels_patience = choose() if self._wanted is Tier.AUTO else NEVER
+        self._kernels_patience = choose() if self._wanted is EngineMode.AUTO else NEVER
         # Whether each kind of native code is there that this program could use.
         self._usable: tuple[Callable[[], bool], ...] = ()
         self._wants_kernels = options.stochastic_rounding  # could use any, or rounds by chance,
@@ -110,18 +110,18 @@ class Tiers:
         self.engine: Engine | None = None
 
     @property
-    def tier(self) -> Tier:
+    def mode(self) -> EngineMode:
         """The tier that runs the program now, or will."""
         if self.engine is not None:
-            return self.engine.tier
-        return Tier.INSTANT if self._wanted is Tier.AUTO else self._wanted
+            return self.engine.mode
+        return EngineMode.OPERATORS if self._wanted is EngineMode.AUTO else self._wanted
 
     def start(self) -> Engine:
         """The first engine: compiled if that is asked for, or there from before; else instant."""
         if self.engine is None:
-            if self._wanted is not Tier.INSTANT:
+            if self._wanted is not EngineMode.OPERATORS:
                 self._look_for_parts()
-            if self._wanted is Tier.INSTANT or not self._start_compiled():
+            if self._wanted is EngineMode.OPERATORS or not self._start_compiled():
                 self.engine = self._build_instant()
             release_pages()
         assert self.engine is not None
@@ -131,7 +131,7 @@ class Tiers:
         """After state was loaded: bind the functions anew."""
         if self.engine is None:
             return
-        if self.engine.tier is Tier.INSTANT or self._native is None or not self._bind_again(self._native):
+        if self.engine.mode is EngineMode.OPERATORS or self._native is None or not self._bind_again(self._native):
             self.engine = self._build_instant()
 
     def note_run(self, seconds: float) -> None:
@@ -139,7 +139,7 @@ class Tiers:
         self._spent_seconds += seconds
         if self._wants_kernels:
             self._follow_kernels()
-        if self._wanted is not Tier.AUTO or self._patience == NEVER:
+        if self._wanted is not EngineMode.AUTO or self._patience == NEVER:
             return
         self._times.append(seconds)
         if self._native is not None:
@@ -162,7 +162,7 @@ class Tiers:
 
     def _follow_kernels(self) -> None:
         """Have the functions that programs share compiled once that pays, and use them."""
-        instant = self.tier is Tier.INSTANT
+        instant = self.mode is EngineMode.OPERATORS
         if instant and self._spent_seconds > self._kernels_patience:
             self._kernels_patience = NEVER
             prepare_kernels(build=True)
@@ -195,13 +195,13 @@ class Tiers:
         self._parts = list_native_parts(self._draft(self._choose_fold()))
         if self._parts:
             self._key = write_kernel_job(self._parts).key
-            self._patience = min(self._patience, choose_kernel_patience() if self._wanted is Tier.AUTO else NEVER)
+            self._patience = min(self._patience, choose_kernel_patience() if self._wanted is EngineMode.AUTO else NEVER)
 
     def _start_compiled(self) -> bool:
         native = find_native(self._key) if self._key is not None else None
-        if native is None and self._wanted is Tier.AUTO:
+        if native is None and self._wanted is EngineMode.AUTO:
             return False
-        if native is not None and self._wanted is Tier.AUTO:
+        if native is not None and self._wanted is EngineMode.AUTO:
             self._patience = NEVER  # judged before
             if native.entry.description.get(_VERDICT):
                 return False
@@ -213,7 +213,7 @@ class Tiers:
             self._bind_native(native)
         except Exception as error:  # whatever Inductor raises, the instant tier gives the same results
             _warn_not_compiled(self._program.name, error)
-            self._wanted = Tier.INSTANT
+            self._wanted = EngineMode.OPERATORS
             return False
         _logger.info("%s starts in the compiled tier.", self._program.name)
         return True
@@ -312,7 +312,7 @@ class Tiers:
         self._patience = NEVER
         assert self._native is not None
         if compiled <= instant * _JUDGED_SPEED:
-            if self.tier is Tier.INSTANT and not self._bind_again(self._native):
+            if self.mode is EngineMode.OPERATORS and not self._bind_again(self._native):
                 return
             _logger.info(
                 "%s changes to the compiled tier: a step takes %s instead of %s (%.2fx).",
@@ -330,7 +330,7 @@ class Tiers:
         )
         self._native.describe({_VERDICT: True})
         self._native = None
-        if self.tier is Tier.COMPILED:
+        if self.mode is EngineMode.KERNELS:
             self.engine = self._build_instant()
         release_pages()  # of what the compiled tier used
 
@@ -344,9 +344,9 @@ class Tiers:
         if self._wants_kernels:
             prepare_kernels(build=False)
         self._lacks_kernels = self._misses_kernels()
-        tier = Tier.COMPILED if kernels else Tier.INSTANT
+        mode = EngineMode.KERNELS if kernels else EngineMode.OPERATORS
         make_draft = partial(self._draft, fold, kernels)
-        return InstantEngine(self._program, self._lanes, self._options, plan, make_draft, fold, tier)
+        return InstantEngine(self._program, self._lanes, self._options, plan, make_draft, fold, mode)
 
     def _choose_fold(self) -> int:
         if self._fold is None:

@@ -50,7 +50,7 @@ def write_program(job: dict[str, Any], store: Store) -> None:
     processes = 1 if job["background"] else min(_count_cores(), _MOST_PROCESSES)
     libraries, kept = _make_libraries(graphs, job["name"], store, processes)
     parts |= {name: Part(path, native=True) for name, path in libraries.items()}
-    description = {"program": job["name"], "tier": "compiled", "fold": job["fold"], UNITS: len(job["units"])}
+    description = {"program": job["name"], "kind": "kernels", "fold": job["fold"], UNITS: len(job["units"])}
     store.write(job["key"], parts, description)
     for entry in kept:
         entry.close()
@@ -74,7 +74,7 @@ def _make_libraries(
     for name, path in zip(missing, made, strict=True):
         found[name] = path
         if name in keys:
-            description = {"program": f"part of {program}", "tier": "compiled"}
+            description = {"program": f"part of {program}", "kind": "kernels"}
             store.write(keys[name], {LIBRARY.format(0): Part(path, native=True)}, description)
     return found, kept
 

@@ -1,4 +1,4 @@
-"""Convolutions with 3 x 3 filters tile by tile: what eager PyTorch computes, whatever the pixels and the threads."""
+"""Convolutions with 3 x 3 filters by Winograd's algorithm: what eager PyTorch computes, whatever the pixels and the threads."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import pytest
 import torch
 from torch import nn
 
+from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions
-from openipu.run.images import packed_convolutions, tiled_convolutions
-from openipu.run.images.tiled_convolutions import (
-    TileCode,
-    TiledConvolution,
-    convolve_tiles,
-    find_tiled_filter_gradient,
-    find_tiled_image_gradient,
-    fits_tiles,
-    install_tiles,
+from openipu.run.engines.micro import draft_micro
+from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.images import packed_convolutions, winograd
+from openipu.run.images.winograd import (
+    WinogradConvolution,
+    convolve_images,
+    find_winograd_filter_gradient,
+    find_winograd_image_gradient,
+    fits_winograd,
 )
-from openipu.run.native.shared_kernels import load_tiles
-from openipu.run.passes.native_kernels import NativeParts, list_native_parts
+from openipu.run.kernels.catalog import WINOGRAD
+from openipu.run.passes.native_kernels import list_inference_kernels
 from openipu.session import compile_model
 
 # Images, channels, results, height, width, pads: whole tiles and parts of them, one tile, several blocks of tiles.
@@ -33,17 +34,14 @@ SHAPES = [
 
 
 @pytest.fixture
-def code(shared_native):
-    """Native code, installed for one test."""
-    found = load_tiles(shared_native)
-    install_tiles(found)
-    return found
+def code(use_kernels):
+    return use_kernels(WINOGRAD)[WINOGRAD]
 
 
 @pytest.fixture(params=[0, 1 << 20], ids=["in blocks", "in strips"])
 def way(request, monkeypatch):
     """How a filter is brought into its form: all of it for blocks of tiles, or strip by strip for all tiles."""
-    monkeypatch.setattr(tiled_convolutions, "_FEW_TILES", request.param)
+    monkeypatch.setattr(winograd, "_FEW_WINDOWS", request.param)
 
 
 @pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
@@ -78,10 +76,10 @@ def test_a_convolution_is_computed(code, threads, way, shape):
     bias, pad = torch.randn(len(filters)), shape[-1]
     exact = nn.functional.conv2d(images.double(), filters.double(), bias.double(), padding=pad)
     bound = nn.functional.conv2d(images.abs(), filters.abs(), bias.abs(), padding=pad)
-    found = convolve_tiles(images, filters, bias, pad)
+    found = convolve_images(images, filters, bias, pad, code)
     assert found.is_contiguous(memory_format=torch.channels_last)
     compare(found, exact, bound)
-    compare(convolve_tiles(images, filters, None, pad), exact - bias.double().view(-1, 1, 1), bound)
+    compare(convolve_images(images, filters, None, pad, code), exact - bias.double().view(-1, 1, 1), bound)
 
 
 @pytest.mark.slow
@@ -91,28 +89,28 @@ def test_gradients_are_computed(code, threads, way, shape):
     pad = shape[-1]
     exact = differentiate(gradient.double(), images.double(), filters.double(), pad)
     bound = differentiate(gradient.abs(), images.abs(), filters.abs(), pad)
-    compare(find_tiled_image_gradient(gradient, filters, pad), exact[0], bound[0])
-    compare(find_tiled_filter_gradient(gradient, images, pad), exact[1], bound[1])
+    compare(find_winograd_image_gradient(gradient, filters, pad, code), exact[0], bound[0])
+    compare(find_winograd_filter_gradient(gradient, images, pad, code), exact[1], bound[1])
 
 
 @pytest.mark.slow
 def test_the_gradient_of_a_filter_is_summed_over_several_blocks_of_tiles(code, monkeypatch):
-    monkeypatch.setattr(tiled_convolutions, "_GRADIENT_BYTES", 0)
-    monkeypatch.setattr(tiled_convolutions, "_GRADIENT_BLOCK", 7)
+    monkeypatch.setattr(winograd, "_GRADIENT_BYTES", 0)
+    monkeypatch.setattr(winograd, "_GRADIENT_BLOCK", 7)
     images, filters, gradient = make_operands(2, 16, 32, 30, 20, 1)
     exact = differentiate(gradient.double(), images.double(), filters.double(), 1)[1]
     bound = differentiate(gradient.abs(), images.abs(), filters.abs(), 1)[1]
-    compare(find_tiled_filter_gradient(gradient, images, 1), exact, bound)
+    compare(find_winograd_filter_gradient(gradient, images, 1, code), exact, bound)
 
 
 @pytest.mark.slow
 def test_memory_that_was_used_before_leaves_no_trace(code, way):
     """Scratch is shared by all convolutions of a thread, large ones and small ones."""
     large, small = make_operands(2, 64, 64, 30, 30, 1), make_operands(1, 16, 16, 9, 9, 1)
-    first = convolve_tiles(small[0], small[1], None, 1)
-    convolve_tiles(large[0] * torch.nan, large[1], None, 1)
-    find_tiled_filter_gradient(large[2] * torch.nan, large[0], 1)
-    assert torch.equal(convolve_tiles(small[0], small[1], None, 1), first)
+    first = convolve_images(small[0], small[1], None, 1, code)
+    convolve_images(large[0] * torch.nan, large[1], None, 1, code)
+    find_winograd_filter_gradient(large[2] * torch.nan, large[0], 1, code)
+    assert torch.equal(convolve_images(small[0], small[1], None, 1, code), first)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +131,7 @@ def test_memory_that_was_used_before_leaves_no_trace(code, way):
     ],
 )
 def test_native_code_is_for_convolutions_that_it_pays_for(images, filters, strides, pads, dilations, groups, fits):
-    assert fits_tiles(images, filters, strides, pads, dilations, groups) is fits
+    assert fits_winograd(images, filters, strides, pads, dilations, groups) is fits
 
 
 @pytest.mark.parametrize(
@@ -149,7 +147,7 @@ def test_native_code_is_for_convolutions_that_it_pays_for(images, filters, strid
 )
 def test_strips_pay_for_fewer_tiles_and_larger_filters(images, results, fits):
     window = ([1, 1], [1, 1], [1, 1], 1)
-    assert fits_tiles(images, (results, images[1], 3, 3), *window, in_strips=True) is fits
+    assert fits_winograd(images, (results, images[1], 3, 3), *window, in_strips=True) is fits
 
 
 class Block(nn.Module):
@@ -175,7 +173,7 @@ def block():
     return Block().eval(), torch.randn(2, 32, 30, 30)
 
 
-def compile_block(model, x, code: TileCode | None):
+def compile_block(model, x, code):
     """A program of inference, in which native code is there or not."""
     with pytest.MonkeyPatch.context() as patch:
         original = packed_convolutions.pack_convolutions
@@ -192,9 +190,9 @@ def compile_block(model, x, code: TileCode | None):
 def test_inference_gives_the_results_of_eager(code, block, monkeypatch):
     model, x = block
     made = []
-    original = TiledConvolution.__init__
+    original = WinogradConvolution.__init__
     monkeypatch.setattr(
-        TiledConvolution, "__init__", lambda self, *given: (original(self, *given), made.append(self), None)[-1]
+        WinogradConvolution, "__init__", lambda self, *given: (original(self, *given), made.append(self), None)[-1]
     )
     compiled = compile_block(model, x, code)
     assert len(made) == 3, "the one with another activation than relu is oneDNN's"
@@ -230,27 +228,21 @@ class Mostly(nn.Module):
 def test_products_count_as_work_too(monkeypatch, width, pays):
     # The filters: 9 * 16 * 16 multiplications for each of 900 pixels; the layer: 16 * width for each. A seventh of the
     # latter is 2,304 with a width of 1,008.
-    monkeypatch.setattr(packed_convolutions, "_LEAST_TILED_WORK", 0)
-    monkeypatch.setattr(tiled_convolutions, "_LEAST_WORK", 0)
-    seen = list_parts(monkeypatch, Mostly(width).eval(), torch.randn(2, 16, 30, 30))
-    assert seen.tiles is pays
+    monkeypatch.setattr(packed_convolutions, "_LEAST_WINOGRAD_WORK", 0)
+    monkeypatch.setattr(winograd, "_LEAST_WORK", 0)
+    seen = list_wanted(Mostly(width).eval(), torch.randn(2, 16, 30, 30))
+    assert (WINOGRAD in seen) is pays
 
 
-def list_parts(monkeypatch, model, x) -> NativeParts:
-    """What a program asks for."""
-    seen: list[NativeParts] = []
-    monkeypatch.setattr(
-        "openipu.run.engines.tiers.list_native_parts",
-        lambda draft: seen.append(list_native_parts(draft)) or NativeParts(),
-    )
-    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    compiled = compile_model(model, [x], options=RunOptions(engine=EngineMode.AUTO), show_progress=False)
-    compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
-    compiled.executable.run([x])
-    return seen.pop()
+def list_wanted(model, x):
+    """The kernels that a program asks for."""
+    program = capture_program(model, (x,), {}, training=False, optimizer=None, name="model")
+    draft = draft_micro(program, RunOptions())
+    apply_passes(FOLDED, draft, Setting(program, RunOptions()))
+    return list_inference_kernels(draft)
 
 
 def test_a_program_asks_for_native_code_where_that_pays(block, monkeypatch):
     for least, wanted in ((1 << 24, True), (1 << 40, False)):
-        monkeypatch.setattr(packed_convolutions, "_LEAST_TILED_WORK", least)
-        assert list_parts(monkeypatch, *block).tiles is wanted
+        monkeypatch.setattr(packed_convolutions, "_LEAST_WINOGRAD_WORK", least)
+        assert list_wanted(*block).count(WINOGRAD) == wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,10 +14,11 @@ from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.micro import draft_micro
 from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.kernels import KernelLibrary
+from openipu.run.kernels.catalog import GEMV
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.native import NativeBuild, load_kernels, write_kernel_job
-from openipu.run.passes import native_row
-from openipu.run.passes.native_kernels import NativeKernels, NativeParts, list_native_parts
+from openipu.run.passes import native_gemv
+from openipu.run.passes.native_kernels import list_inference_kernels
 
 pytestmark = pytest.mark.slow
 
@@ -57,9 +58,9 @@ def check(executable: Executable, model: nn.Module, x: torch.Tensor) -> None:
         torch.testing.assert_close(executable.run([x]).outputs[0], model(x), rtol=1e-5, atol=1e-5)
 
 
-def fold(program: Program, kernels: NativeKernels | None = None) -> Draft:
+def fold(program: Program, kernels: KernelLibrary | None = None) -> Draft:
     draft, memory = draft_micro(program, RunOptions()), DeviceMemory(program, 1)
-    apply_passes(FOLDED, draft, Setting(program, RunOptions(), memory=memory, kernels=kernels or NativeKernels()))
+    apply_passes(FOLDED, draft, Setting(program, RunOptions(), memory=memory, library=kernels or KernelLibrary()))
     draft.graph.lint()
     return draft
 
@@ -69,21 +70,12 @@ def count_native(draft: Draft) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cache for this module: the second test finds what the first has compiled."""
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
-    base = tmp_path_factory.getbasetemp() / "native-row"
-    base.mkdir(mode=0o700, exist_ok=True)
-    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(base))
-    monkeypatch.setattr(native_row, "_LEAST_ELEMENTS", 1)
+def kernels(use_kernels: Callable[..., KernelLibrary], monkeypatch: pytest.MonkeyPatch) -> KernelLibrary:
+    """The kernel, in the cache of all programs of this module."""
+    library = use_kernels(GEMV)
+    monkeypatch.setattr(native_gemv, "_LEAST_ELEMENTS", 1)
     torch.manual_seed(0)
-
-
-@pytest.fixture
-def kernels() -> NativeKernels:
-    parts = NativeParts(row=True)
-    return load_kernels(NativeBuild(write_kernel_job(parts), background=False).finish(), parts)
+    return library
 
 
 def test_native_products_give_what_eager_pytorch_gives() -> None:
@@ -139,9 +131,9 @@ def test_half_weights_are_read_in_float32() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
 
 
-def test_all_products_are_replaced_with_their_biases(kernels: NativeKernels) -> None:
+def test_all_products_are_replaced_with_their_biases(kernels: KernelLibrary) -> None:
     program = capture(Model().eval(), torch.randn(1, 150))
-    assert list_native_parts(fold(program)) == NativeParts(row=True)
+    assert list_inference_kernels(fold(program)) == (GEMV,)
     draft = fold(program, kernels)
     assert count_native(draft) == 3
     assert not draft.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
@@ -150,16 +142,16 @@ def test_all_products_are_replaced_with_their_biases(kernels: NativeKernels) -> 
 
 def test_two_rows_small_programs_and_convolutions_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model().eval()
-    assert not list_native_parts(fold(capture(model, torch.randn(2, 150))))
+    assert not list_inference_kernels(fold(capture(model, torch.randn(2, 150))))
     images = nn.Sequential(nn.Conv2d(16, 16, 3), nn.Flatten(), nn.Linear(3136, 32))
-    assert not list_native_parts(fold(capture(images, torch.randn(1, 16, 16, 16)))).row
-    monkeypatch.setattr(native_row, "_LEAST_ELEMENTS", 1 << 22)
-    assert not list_native_parts(fold(capture(model, torch.randn(1, 150))))
+    assert not list_inference_kernels(fold(capture(images, torch.randn(1, 16, 16, 16)))).count(GEMV)
+    monkeypatch.setattr(native_gemv, "_LEAST_ELEMENTS", 1 << 22)
+    assert not list_inference_kernels(fold(capture(model, torch.randn(1, 150))))
 
 
 def test_copies_end_where_the_host_has_no_room_for_them(
-    kernels: NativeKernels, monkeypatch: pytest.MonkeyPatch
+    kernels: KernelLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_row, "count_host_share", lambda: 0)
+    monkeypatch.setattr(native_gemv, "count_host_share", lambda: 0)
     draft = fold(capture(Model().eval(), torch.randn(1, 150)), kernels)
     assert count_native(draft) == 2  # weights that lie as they are read need no copy

@@ -109,7 +109,7 @@ def test_native_code_computes_what_pytorch_does(threads: int) -> None:
         assert wanted.isnan().any()
 
 
-def test_the_compiled_tier_has_the_results_of_eager_pytorch_and_takes_new_weights() -> None:
+def test_kernels_have_the_results_of_eager_pytorch_and_take_new_weights() -> None:
     torch.manual_seed(0)
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
     executable = start(model, x, EngineMode.KERNELS)
@@ -138,27 +138,20 @@ def test_the_next_program_finds_the_code_in_the_cache(monkeypatch: pytest.Monkey
         assert executable.engine_mode is EngineMode.KERNELS
 
 
-def test_code_from_the_background_is_taken_over_and_given_back_where_it_is_slower(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
+def test_kernels_from_the_background_are_taken_over(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "0")
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
     executable = start(model, x, EngineMode.AUTO)
     check(executable, model, x)
     assert executable.engine_mode is EngineMode.OPERATORS
-    tiers = executable._tiers
-    tiers._take_over(NativeBuild(tiers._write_job(), background=False))
+    executable._supervisor._build.process.wait()
+    check(executable, model, x)
     assert executable.engine_mode is EngineMode.KERNELS
     check(executable, model, x)
-    tiers._decide(instant=1.0, compiled=2.0)
-    assert executable.engine_mode is EngineMode.OPERATORS
-    check(executable, model, x)
-    assert start(model, x, EngineMode.AUTO).compile() is EngineMode.OPERATORS  # the verdict is kept
 
 
-def test_without_a_compiler_the_instant_tier_runs_it_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
+def test_without_a_compiler_operators_run_it_with_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)

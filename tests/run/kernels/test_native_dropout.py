@@ -11,7 +11,7 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.half.rounding import round_values
 from openipu.run.native.shared_kernels import load_dropout
 from openipu.run.passes.native_dropout import (
@@ -175,7 +175,7 @@ def test_without_native_code_operators_drop():
 def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
     """The engine is built anew between two runs, once, and goes on from the same weights."""
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
     install_dropout(None)
     expected = train(*make_executable(folding=True, engine=EngineMode.AUTO), steps=4)
     executable, rows = make_executable(folding=True, engine=EngineMode.AUTO)

@@ -13,7 +13,7 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.images import joined_norms, layout
 from openipu.run.images.joined_norms import join_norms
 from openipu.run.images.norms import NormCode, differentiate, has_norms, install_norms, normalize
@@ -250,8 +250,8 @@ def test_without_native_code_operators_normalize(drafts):
 
 @pytest.mark.slow
 def test_a_program_that_runs_uses_the_code_once_it_is_there(code, drafts, monkeypatch):
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
-    monkeypatch.setattr(tiers, "find_tiled", lambda graph: False)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "find_tiled", lambda graph: False)
     install_norms(None)
     executable, inputs, net = make_executable(engine=EngineMode.AUTO)
     executable.run(inputs)

@@ -13,7 +13,7 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.native import sources
 from openipu.run.native.shared_kernels import load_products
 from openipu.run.native.source_files import compile_source
@@ -226,7 +226,7 @@ def test_without_native_code_libraries_multiply(monkeypatch):
 def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
     """The engine is built anew between two runs, once, and goes on from the same weights."""
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
     install_products(None)
     executable, rows = make_executable(engine=EngineMode.AUTO)
     executable.run([rows])

@@ -240,7 +240,7 @@ def list_parts(monkeypatch, model, x) -> NativeParts:
     """What a program asks for."""
     seen: list[NativeParts] = []
     monkeypatch.setattr(
-        "openipu.run.engines.tiers.list_native_parts",
+        "openipu.run.engines.supervisor.list_native_parts",
         lambda draft: seen.append(list_native_parts(draft)) or NativeParts(),
     )
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")

@@ -14,7 +14,7 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow, choose_chunk
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.half.rounded_draws import round_by_chance, round_in_place
 from openipu.run.half.rounded_products import (
     has_half_products,
@@ -276,7 +276,7 @@ def test_without_native_code_libraries_multiply(monkeypatch):
 
 @pytest.mark.slow
 def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
     install_half_products(None)
     executable, rows = make_executable(engine=EngineMode.AUTO)
     executable.run([rows])

@@ -117,7 +117,7 @@ def test_transposed_weights_are_views_that_are_made_once_and_see_new_weights():
     net = nn.Linear(3, 2)
     options, x = RunOptions(engine=EngineMode.OPERATORS), torch.randn(4, 3)
     executable = Executable(_capture(net, x), options)
-    call = executable._tiers.start().function_of(0).call
+    call = executable._supervisor.start().function_of(0).call
     assert "t" not in call.__code__.co_names
     for _ in range(2):
         nn.init.normal_(net.weight)

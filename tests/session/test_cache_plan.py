@@ -89,12 +89,12 @@ def test_a_report_of_a_deferred_plan_is_that_of_the_plan(store):
     assert first.timing == second.timing
 
 
-def test_a_deferred_plan_is_a_plan_for_other_tiers_too(store, plannings):
+def test_a_deferred_plan_is_a_plan_for_other_engines_too(store, plannings):
     plan(store, make_program())
     deferred = plan(store, make_program())
-    compiled = dataclasses.replace(OPTIONS, engine=EngineMode.KERNELS)
-    other = deferred.with_options(compiled)
-    assert other.options is compiled
+    kernels = dataclasses.replace(OPTIONS, engine=EngineMode.KERNELS)
+    other = deferred.with_options(kernels)
+    assert other.options is kernels
     assert other.timing == deferred.timing
     assert plannings == ["model"]
     with pytest.raises(AttributeError, match="nothing"):

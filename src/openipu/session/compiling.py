@@ -29,7 +29,7 @@ from openipu.overrides import read_overrides
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import replace_options
 from openipu.run import Executable, split_micro_batch
-from openipu.session.cache import check_inputs, fingerprint_program, key_program, plan_once
+from openipu.session.cache import check_inputs, key_program, plan_once
 from openipu.session.compile_log import log_compilation
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
@@ -233,7 +233,7 @@ def _compile(
             with span(PLAN, "write profile"):
                 _write_profile(plan, directory)
         with span(COMPILE, "make executable"):
-            executable = Executable(program, plan.options, fingerprint_program(program))
+            executable = Executable(program, plan.options)
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
         if is_watched():

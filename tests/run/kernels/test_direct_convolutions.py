@@ -102,7 +102,7 @@ def test_the_kernel_computes_what_pytorch_does(library: KernelLibrary, threads: 
         assert wanted.isnan().any()
 
 
-def test_the_compiled_tier_has_the_results_of_eager_pytorch_and_takes_new_weights() -> None:
+def test_kernels_have_the_results_of_eager_pytorch_and_take_new_weights() -> None:
     torch.manual_seed(0)
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
     executable = start(model, x, EngineMode.KERNELS)

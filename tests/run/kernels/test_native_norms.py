@@ -22,6 +22,7 @@ from openipu.run.kernels.catalog import CHANNEL_NORMS, DIFFERENTIATE_NORM, NORMA
 
 aten = torch.ops.aten
 MOMENTUM, EPSILON = 0.1, 1e-5
+NO_KERNEL = {NORMALIZE: None, DIFFERENTIATE_NORM: None}  # for graphs that nobody runs
 # Images, channels, height and width: fewer rows than threads, one vector, several blocks of sums.
 SHAPES = [(2, 16, 1, 1), (1, 32, 3, 5), (4, 48, 7, 7), (2, 64, 40, 30), (1, 2048, 9, 8)]
 
@@ -307,7 +308,7 @@ def test_a_gradient_that_was_read_before_is_blocked_apart(monkeypatch):
     gradients = [call(aten.native_batch_norm_backward.default, blocked, *norm, [True] * 3) for _ in range(2)]
     graph.output((before, *(call(operator.getitem, node, 0) for node in gradients)))
     draft = Draft(graph, (), ())
-    join_norms(draft)
+    join_norms(draft, NO_KERNEL)
     graph.lint()
     assert [node.args[:2] for node in list_calls(draft, differentiate)] == [(blocked, None)] * 2
 
@@ -316,8 +317,8 @@ def test_a_gradient_that_was_read_before_is_blocked_apart(monkeypatch):
 def test_what_is_read_on_the_way_stays_there(monkeypatch, behind):
     monkeypatch.setattr(joined_norms, "_LEAST_ELEMENTS", 0)
     draft = write_norm(behind)
-    join_norms(draft)
+    join_norms(draft, NO_KERNEL)
     draft.graph.lint()
     (joined,) = list_calls(draft, normalize)
-    assert joined.args[7:] == (None, False)
+    assert joined.args[7:9] == (None, False)
     assert len(list_calls(draft, aten.relu.default)) == 1

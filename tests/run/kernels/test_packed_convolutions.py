@@ -199,8 +199,8 @@ def test_newly_loaded_weights_and_statistics_are_packed_again() -> None:
 
 
 def test_a_training_program_packs_nothing() -> None:
-    names = [entry.name for entry in pass_list.INSTANT if "convolutions" in entry.name]
-    entry = next(entry for entry in pass_list.INSTANT if entry.name == names[0])
+    names = [entry.name for entry in pass_list.BOUND if "convolutions" in entry.name]
+    entry = next(entry for entry in pass_list.BOUND if entry.name == names[0])
     setting = pass_list.Setting(None, RunOptions(training=True))  # type: ignore[arg-type]
     assert not entry.when(setting)
 

@@ -1,4 +1,4 @@
-"""Convolutions with 3 x 3 filters by Winograd's algorithm: what eager PyTorch computes, whatever the pixels and the threads."""
+"""Convolutions with 3 x 3 filters by Winograd's algorithm: what eager PyTorch computes, in blocks and in strips."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import logging
 import sys
 import time
 import weakref
+from collections.abc import Sequence
 
 from openipu.errors import ArchiveError
 from openipu.run.kernels.compiler import find_compiler, list_flags, read_sources, write_commands
@@ -22,6 +23,7 @@ from openipu.run.kernels.scratch import Scratch, open_scratch
 from openipu.store import CHECK_LIBRARY, LIBRARIES, Entry, Part, Store, describe_host, make_key
 
 _PART = "kernel.so"
+_NO_MATTER = frozenset({"torch", "python"})  # a library depends on neither
 _logger = logging.getLogger("openipu")
 
 
@@ -33,25 +35,24 @@ class NoCompilerError(KernelBuildError):
     """There is no C++ compiler on this machine."""
 
 
-def make_kernel_key(kernel: Kernel) -> str:
+def make_kernel_key(kernel: Kernel, flags: Sequence[str] = ()) -> str:
     """The key of a kernel's library: sources, constants, flags and this host."""
-    host = describe_host()
-    del host["threads"], host["python"], host["torch"]  # an argument; and nothing that a library depends on
+    host = {name: value for name, value in describe_host().items() if name not in _NO_MATTER}
     return make_key(
         {
             "kind": "kernel",
             "sources": read_sources(kernel),
             "constants": [list(pair) for pair in kernel.constants],
             "functions": _measure(kernel),
-            "flags": list(list_flags()),
+            "flags": [*list_flags(), *flags],
             "host": host,
         }
     )
 
 
-def find_kernel(kernel: Kernel, store: Store) -> LoadedKernel | None:
+def find_kernel(kernel: Kernel, store: Store, flags: Sequence[str] = ()) -> LoadedKernel | None:
     """The kernel, if the cache has it."""
-    key = make_kernel_key(kernel)
+    key = make_kernel_key(kernel, flags)
     entry = store.read(key)
     if entry is None or _PART not in entry:
         return None
@@ -67,7 +68,8 @@ def find_kernel(kernel: Kernel, store: Store) -> LoadedKernel | None:
 class KernelBuild:
     """A compilation that goes on beside the program, or that it waits for."""
 
-    def __init__(self, kernel: Kernel, store: Store, *, background: bool) -> None:
+    def __init__(self, kernel: Kernel, store: Store, *, background: bool, flags: Sequence[str] = ()) -> None:
+        """`flags`: what the compiler is told beside the usual."""
         compiler = find_compiler()
         if compiler is None:
             raise NoCompilerError("there is no C++ compiler")
@@ -75,8 +77,8 @@ class KernelBuild:
         self._store = store
         self._turn = contextlib.ExitStack()
         # One process compiles it, and others wait for that. Who waits must not wait for one at low priority.
-        key = make_kernel_key(kernel)
-        self._key = key
+        key = make_kernel_key(kernel, flags)
+        self._key, self._flags = key, tuple(flags)
         turn = make_key({"background": key}) if background else key
         self._ours = self._turn.enter_context(store.hold(turn, wait=not background))
         try:
@@ -115,7 +117,7 @@ class KernelBuild:
         """Wait for it, keep the library in the cache, and load it; KernelBuildError says why there is none."""
         try:
             if self._process is None:
-                found = find_kernel(self.kernel, self._store)
+                found = find_kernel(self.kernel, self._store, self._flags)
                 if found is None:
                     raise KernelBuildError("another process could not compile it")
                 return found
@@ -138,7 +140,7 @@ class KernelBuild:
     def _write_job(self, compiler: str) -> dict[str, object]:
         sizes = [f"{symbol}={size}" for symbol, size in _measure(self.kernel).items()]
         return {
-            "commands": write_commands(self.kernel, compiler, self._library),
+            "commands": write_commands(self.kernel, compiler, self._library, self._flags),
             "check": [sys.executable, "-I", "-S", str(CHECK_LIBRARY), str(self._library), *sizes],
         }
 

@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -38,10 +38,10 @@ def list_flags() -> tuple[str, ...]:
     return (*_FLAGS, *narrower)
 
 
-def write_commands(kernel: Kernel, compiler: str, target: Path) -> list[list[str]]:
+def write_commands(kernel: Kernel, compiler: str, target: Path, further: Sequence[str] = ()) -> list[list[str]]:
     """Commands that make a kernel's library. The second one is for a compiler without OpenMP: one thread."""
     constants = [f"-D{name}={value}" for name, value in kernel.constants]
-    command = [compiler, *list_flags(), *constants, str(CPP_FOLDER / kernel.source), "-o", str(target)]
+    command = [compiler, *list_flags(), *further, *constants, str(CPP_FOLDER / kernel.source), "-o", str(target)]
     return [[*command[:-2], "-fopenmp", *command[-2:]], command]
 
 

@@ -7,7 +7,7 @@ in the background, at low priority; a program gets each as soon as it is there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +27,9 @@ _NO_COMPILER = (
 class KernelProvider:
     """The kernels of one process and one cache. Programs share it."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: Store | None = None, flags: Sequence[str] = ()) -> None:
+        """`flags`: what the compiler is told beside the usual, such as to check addresses."""
+        self._flags = tuple(flags)
         self._store = store or open_store()
         self._library = KernelLibrary()
         self._looked: set[Kernel] = set()  # the cache does not have them
@@ -60,11 +62,11 @@ class KernelProvider:
         for kernel in kernels:
             if kernel in self._library or kernel in self._looked:
                 continue
-            found = find_kernel(kernel, self._store)
+            found = find_kernel(kernel, self._store, self._flags)
             if found is None:
                 self._looked.add(kernel)
             else:
-                self._add(found)
+                self.add(found)
         return self._library
 
     def request(self, kernels: Iterable[Kernel]) -> None:
@@ -95,6 +97,11 @@ class KernelProvider:
         self._start_next()
         return self._library
 
+    def add(self, loaded: LoadedKernel) -> None:
+        """Use a kernel that somebody else has loaded."""
+        self._looked.discard(loaded.kernel)
+        self._library = self._library.extend([loaded])
+
     def close(self) -> None:
         """Stop what is being compiled. Kernels that are loaded stay."""
         self._wanted.clear()
@@ -114,7 +121,7 @@ class KernelProvider:
 
     def _begin(self, kernel: Kernel, *, background: bool) -> KernelBuild | None:
         try:
-            build = KernelBuild(kernel, self._store, background=background)
+            build = KernelBuild(kernel, self._store, background=background, flags=self._flags)
         except NoCompilerError as error:
             self._failed[kernel] = str(error)
             if not self._warned:
@@ -130,7 +137,7 @@ class KernelProvider:
     def _finish(self, build: KernelBuild) -> None:
         self._build = None if build is self._build else self._build
         try:
-            self._add(build.finish())
+            self.add(build.finish())
         except (KernelBuildError, OSError) as error:
             self._give_up(build.kernel, error)
             return
@@ -141,10 +148,6 @@ class KernelProvider:
         _logger.warning(
             "A kernel could not be compiled, and operators do its work, more slowly: %s (%s).", kernel.name, error
         )
-
-    def _add(self, loaded: LoadedKernel) -> None:
-        self._looked.discard(loaded.kernel)
-        self._library = self._library.extend([loaded])
 
 
 def find_provider() -> KernelProvider:

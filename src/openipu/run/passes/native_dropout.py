@@ -45,6 +45,12 @@ def draws_masks(graph: fx.Graph) -> bool:
     )
 
 
+def compares_bits(graph: fx.Graph) -> bool:
+    """Whether random bits choose anything, such as a half mask whose factors are rounded later."""
+    compared = graph.find_nodes(op="call_function", target=aten.lt.Scalar)
+    return any(isinstance(node.args[0], fx.Node) and node.args[0].target is random_bits for node in compared)
+
+
 def use_dropout_kernel(draft: Draft, kernel: LoadedKernel) -> None:
     """Let the kernel multiply by masks that it draws by itself."""
     run: Any = kernel[DROP]

@@ -112,7 +112,7 @@ def _is_product(node: fx.Node) -> bool:
     *_, turned, right = operands
     if not isinstance(right, fx.Node) or is_transposed(right) or _find_rows(turned) is None:
         return False
-    if any(value.meta["val"].dtype is not torch.float32 for value in operands):
+    if any(value.meta["val"].dtype is not torch.float32 for value in (turned, right)):
         return False
     (height, depth), (_, width) = turned.meta["val"].shape, right.meta["val"].shape
     large = depth >= _LEAST_DEPTH and min(height, width) >= _LEAST_SIDE

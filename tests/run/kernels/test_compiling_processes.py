@@ -11,32 +11,29 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
-from openipu.graph import EngineMode, RunOptions
-from openipu.run.engines import compile_choice
-from openipu.run.native import NativeBuild
-from openipu.run.native.process import Priority, lower_priority
-from openipu.run.native.shared_kernels import write_job
-from openipu.run.native.spare_thread import give_thread, take_thread_back
+from openipu.run.kernels.build import KernelBuild
+from openipu.run.kernels.catalog import WINOGRAD
+from openipu.run.kernels.process import Priority, lower_priority
+from openipu.store import open_store
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler"),
 ]
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 
 PATIENCE_SECONDS = 900  # a guard against hangs on a busy machine, nothing else
 
 PROGRAM = """
 import os, signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started the tests by nohup ignores it
-from openipu.run.native import NativeBuild
-from openipu.run.native.shared_kernels import write_job
+from openipu.run.kernels.build import KernelBuild
+from openipu.run.kernels.catalog import WINOGRAD
+from openipu.store import open_store
 
 # Whether it is in the background makes no difference to how it ends, but to how soon it has begun.
-build = NativeBuild(write_job(), background=False)
+build = KernelBuild(WINOGRAD, open_store(), background=False)
 if os.fork() == 0:  # as a data loader does: it inherits every pipe
     time.sleep(600)
     os._exit(0)
@@ -54,7 +51,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def build(cache):
-    made = NativeBuild(write_job(), background=True)
+    made = KernelBuild(WINOGRAD, open_store(), background=True)
     yield made
     made.stop()
 
@@ -142,17 +139,16 @@ def test_a_compiler_in_the_background_runs_far_below_the_program_and_in_its_sess
 
 
 def test_a_compiler_that_is_waited_for_keeps_the_priority_of_the_program(cache):
-    build = NativeBuild(write_job(), background=False)
+    build = KernelBuild(WINOGRAD, open_store(), background=False)
     assert os.sched_getscheduler(build.process.pid) == os.sched_getscheduler(0)
     assert os.getpriority(os.PRIO_PROCESS, build.process.pid) == os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpgid(build.process.pid) == build.process.pid
     build.stop()
 
 
-@needs_compiler
 @pytest.mark.slow
 def test_a_compiler_ends_with_what_it_has_started(cache):
-    build = NativeBuild(write_job(), background=False)
+    build = KernelBuild(WINOGRAD, open_store(), background=False)
     group = build.process.pid
     wait_for_compiler(group)
     assert list_scratch(cache)
@@ -172,7 +168,6 @@ def test_a_compiler_ends_with_its_program_however_that_ends(start_program, cache
     assert not list_scratch(cache)
 
 
-@needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])
 def test_a_program_that_ends_in_the_middle_of_a_compilation_leaves_no_process_and_no_file(start_program, cache, way):
@@ -181,14 +176,14 @@ def test_a_program_that_ends_in_the_middle_of_a_compilation_leaves_no_process_an
     program.send_signal(way)
     program.wait(timeout=PATIENCE_SECONDS)
     wait_for_end(group)
-    left = [path for path in cache.rglob("*") if path.is_file() and path.name != ".door"]
+    left = [path for path in cache.rglob("*") if path.is_file() and path.name not in (".door", ".hold", ".use")]
     assert not left, "neither scratch files nor half an entry"
 
 
 def test_a_compiler_that_is_killed_takes_nothing_with_it_and_is_said_to_have_died(build, cache):
     os.kill(build.process.pid, signal.SIGKILL)
     wait_for(lambda: build.done, "its death was not noticed")
-    with pytest.raises(Exception, match="died without a word"):
+    with pytest.raises(Exception, match="was stopped"):
         build.finish()
 
 
@@ -209,7 +204,7 @@ def test_what_a_process_starts_is_as_far_down_as_itself():
 
 PRIORITIES = """
 import os, subprocess, sys
-from openipu.run.native.process import lower_priority, read_priority
+from openipu.run.kernels.process import lower_priority, read_priority
 
 os.nice(int(sys.argv[1]))
 sleeper = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -233,24 +228,9 @@ def test_priorities_are_read_back_from_the_system(further, expected):
     assert found == [f"normal priority, {expected}, normal priority", "normal priority"]
 
 
-def test_without_priorities_the_program_runs_with_one_thread_fewer_until_nothing_compiles():
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
-        give_thread()
-        give_thread()
-        assert torch.get_num_threads() == 3
-        take_thread_back()
-        assert torch.get_num_threads() == 3
-        take_thread_back()
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
     made = []
-    thread = threading.Thread(target=lambda: made.append(NativeBuild(write_job(), background=True)))
+    thread = threading.Thread(target=lambda: made.append(KernelBuild(WINOGRAD, open_store(), background=True)))
     thread.start()
     thread.join()
     (build,) = made
@@ -260,7 +240,7 @@ def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
 
 
 def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
-    build = NativeBuild(write_job(), background=True)
+    build = KernelBuild(WINOGRAD, open_store(), background=True)
     child = os.fork()
     if child == 0:
         build.stop()  # as at the end of a process, or when the program is forgotten
@@ -270,54 +250,3 @@ def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
     assert list_scratch(cache)
     build.stop()
     assert not list_scratch(cache)
-
-
-class Stack(nn.Module):
-    def __init__(self, layers):
-        super().__init__()
-        self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)))
-
-    def forward(self, x):
-        return nn.functional.mse_loss(self.layers(x), x)
-
-
-def start(start_training, layers):
-    model, leaves = Stack(layers), (torch.ones(2, 4),)
-    options = RunOptions(training=True, engine=EngineMode.AUTO)
-    return start_training(model, torch.optim.SGD(model.parameters(), lr=0.1), leaves, options).executable
-
-
-def test_a_compilation_waits_until_the_run_has_gone_on_for_twice_as_long_as_compiling_takes(
-    start_training, monkeypatch
-):
-    monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
-    small, large, larger = (start(start_training, layers).program for layers in (1, 60, 120))
-    assert compile_choice.choose_least_patience() == 20.0  # seconds: shorter runs are never worth it
-    assert compile_choice.choose_patience(small) >= 20.0
-    assert compile_choice.estimate_seconds(large) > 1.2 * compile_choice.estimate_seconds(small)
-    assert compile_choice.choose_patience(large) == 2 * compile_choice.estimate_seconds(large)
-    # Layers that repeat are compiled once.
-    assert compile_choice.estimate_seconds(larger) < 1.5 * compile_choice.estimate_seconds(large)
-    monkeypatch.setenv(compile_choice.PATIENCE_VARIABLE, "7")
-    assert compile_choice.choose_patience(large) == 7.0, "who sets it has decided"
-
-
-def test_a_run_is_not_compiled_before_it_is_worth_it_and_says_when_it_is(start_training, monkeypatch, caplog, cache):
-    monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
-    caplog.set_level("INFO", logger="openipu")
-    executable = start(start_training, 1)
-    tiers, patience = executable._tiers, int(compile_choice.choose_patience(executable.program))
-    tiers.start()
-    for _ in range(patience):
-        tiers.note_run(1.0)
-    assert tiers._build is None
-    assert "compiled" not in caplog.text
-    tiers.note_run(1.0)
-    assert tiers._build is not None
-    assert (
-        f"Stack is being compiled in the background, at low priority: its steps have taken {patience + 1} s, "
-        "1,000.00 ms each"
-    ) in caplog.text
-    tiers._build.stop()
-    tiers.note_run(1.0)
-    assert "stays in the instant tier: compiling it ended after" in caplog.text

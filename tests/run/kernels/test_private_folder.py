@@ -10,16 +10,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
-from openipu.capture import capture_program
 from openipu.errors import ArchiveError
-from openipu.graph import EngineMode, RunOptions
-from openipu.run import Executable
-from openipu.run.native import NativeBuild, NativeJob, NotCompiledError, make_native_key
-from openipu.run.native.process import make_environment
-from openipu.run.native.scratch import open_scratch
+from openipu.run.kernels.build import KernelBuild, KernelBuildError, make_kernel_key
+from openipu.run.kernels.catalog import GEMV
+from openipu.run.kernels.process import make_environment
+from openipu.run.kernels.scratch import open_scratch
 from openipu.store import open_store
 
 pytestmark = pytest.mark.slow
@@ -42,11 +38,6 @@ def shared(tmp_path, monkeypatch):
     return tmp_path / "shared"
 
 
-def write_empty_job():
-    content = {"units": [], "fold": 1, "threads": 1, "name": "nothing"}
-    return NativeJob(make_native_key(content), content)
-
-
 def test_a_folder_lies_below_the_cache_for_the_user_alone_and_is_removed(store):
     scratch = open_scratch(store)
     assert scratch.path.parent == store.directory / "scratch"
@@ -58,7 +49,7 @@ def test_a_folder_lies_below_the_cache_for_the_user_alone_and_is_removed(store):
 
 
 def test_what_a_killed_program_has_left_is_removed_by_the_next_and_what_is_in_use_is_not(store):
-    script = "import os, signal; from openipu.store import open_store; from openipu.run.native.scratch import *; "
+    script = "import os, signal; from openipu.store import open_store; from openipu.run.kernels.scratch import *; "
     script += "s = open_scratch(open_store()); print(s.path, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert ended.returncode == -signal.SIGKILL
@@ -107,8 +98,8 @@ def test_a_folder_that_is_not_private_is_refused_with_what_to_do(store, put, rea
     put(store.directory / "scratch")
     with pytest.raises(ArchiveError, match=rf"Nothing is compiled in .*scratch: {reason}.*Remove it"):
         open_scratch(store)
-    with pytest.raises(NotCompiledError, match=reason):
-        NativeBuild(write_empty_job(), background=False)
+    with pytest.raises(KernelBuildError, match=reason):
+        KernelBuild(GEMV, store, background=False)
 
 
 def test_beside_a_cache_that_others_may_write_to_a_random_private_folder_is_used(store, shared):
@@ -120,39 +111,25 @@ def test_beside_a_cache_that_others_may_write_to_a_random_private_folder_is_used
     assert not list(store.directory.iterdir())
 
 
-def test_a_compiler_inherits_no_place_and_no_setting_that_others_share(store, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/shared/cache")
-    monkeypatch.setenv("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "1")
-    monkeypatch.setenv("TORCH_COMPILE_DEBUG", "1")
+def test_a_compiler_inherits_no_place_that_others_share(store):
     scratch = open_scratch(store)
     environment = make_environment(scratch)
-    for name in ("TMPDIR", "TEMP", "TMP", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+    for name in ("TMPDIR", "TEMP", "TMP"):
         assert Path(environment[name]).parent == scratch.path
-    assert environment["TORCHINDUCTOR_COMPILE_THREADS"] == "1", "a pool of processes would need a way to end"
-    assert environment["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] == "0"
-    assert "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE" not in environment
-    assert "TORCH_COMPILE_DEBUG" not in environment
 
 
+@needs_compiler
 def test_nothing_is_imported_from_the_folder_where_the_program_happens_to_run(store, tmp_path, monkeypatch):
-    for name in ("torch", "json", "openipu"):
+    for name in ("ctypes", "json", "openipu"):
         (tmp_path / f"{name}.py").write_text("open('was_run', 'w')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    build = NativeBuild(write_empty_job(), background=False)
-    with pytest.raises(NotCompiledError, match="not in the cache"):
-        build.finish()
+    KernelBuild(GEMV, store, background=False).finish()
     assert not (tmp_path / "was_run").exists()
 
 
 @needs_compiler
-@pytest.mark.slow
 def test_a_compilation_leaves_its_entry_and_nothing_in_the_shared_folder(store, shared):
-    model, rows = nn.Linear(4, 4).eval(), torch.rand(2, 4)  # Inductor, too, has files of its own
-    captured = capture_program(model, (rows,), {}, training=False, optimizer=None, name="layer")
-    job = Executable(captured, RunOptions(engine=EngineMode.OPERATORS))._tiers._write_job()
-    program = NativeBuild(job, background=False).finish()
-    assert program.functions
-    assert not list(shared.iterdir()), "PyTorch would keep its precompiled headers here, under a name that all know"
+    KernelBuild(GEMV, store, background=False).finish()
+    assert not list(shared.iterdir())
     assert not list((store.directory / "scratch").glob("build-*"))
-    assert [entry.key for entry in store.list()] == [job.key]
+    assert [entry.key for entry in store.list()] == [make_kernel_key(GEMV)]

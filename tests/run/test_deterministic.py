@@ -19,7 +19,7 @@ from poptorch.options._translate import build_run_options
 
 pytestmark = pytest.mark.slow
 
-CASE = Path(__file__).parents[1] / "deterministic_case.py"
+CASE = Path(__file__).parent / "deterministic_case.py"
 
 
 def train(case, number, threads, cache):
@@ -51,7 +51,7 @@ def test_weights_and_losses_are_the_same_bits_in_every_process(case, threads, ot
     # Threads that wait for a core finish in another order; one thread alone has none.
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(others)]
     try:
-        assert train(case, 1, threads, tmp_path) == ["instant", expected]
+        assert train(case, 1, threads, tmp_path) == ["operators", expected]
     finally:
         for process in busy:
             process.kill()
@@ -60,19 +60,18 @@ def test_weights_and_losses_are_the_same_bits_in_every_process(case, threads, ot
     assert not (tmp_path / "scratch").exists()
 
 
-def test_a_deterministic_program_is_never_compiled_and_never_compared(start_training, monkeypatch, caplog):
+def test_a_deterministic_program_compiles_nothing(start_training, monkeypatch, caplog):
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "0")
     caplog.set_level("INFO", logger="openipu")
     model, leaves = Small(), (torch.ones(2, 4),)
     options = RunOptions(training=True, deterministic=True, stochastic_rounding=True)
     trained = start_training(model, torch.optim.SGD(model.parameters(), lr=0.1), leaves, options)
     for _ in range(300):
-        trained.executable._tiers.note_run(1.0)
+        trained.executable._supervisor.note_run(1.0)
     trained.executable.run(leaves)
     assert trained.executable.engine_mode is EngineMode.OPERATORS
-    assert trained.executable._tiers._build is None
-    assert "Small runs deterministically: in the instant tier, with 1 threads." in caplog.text
-    assert "compiled" not in caplog.text
+    assert "Small runs deterministically: compiles nothing, with 1 threads." in caplog.text
+    assert "being compiled" not in caplog.text
 
 
 class Small(nn.Module):
@@ -154,7 +153,7 @@ def test_the_switch_is_an_option_a_variable_and_an_argument(monkeypatch):
         choose_determinism(RunOptions())
 
 
-def test_the_compiled_tier_and_determinism_exclude_each_other(monkeypatch):
+def test_waiting_for_kernels_and_determinism_exclude_each_other(monkeypatch):
     monkeypatch.setenv("OPENIPU_ENGINE", "kernels")
     with pytest.raises(OptionError, match="A deterministic run compiles nothing"):
         choose_engine(RunOptions(deterministic=True))

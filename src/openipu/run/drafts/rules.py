@@ -50,13 +50,35 @@ class Op:
     name: str = ""
 
 
-Pattern = Value | Number | Op
+@dataclass(frozen=True)
+class Is:
+    """This very object: None, a type."""
+
+    value: Any
 
 
-def op(target: Any, *operands: Pattern | float, name: str = "", **kwargs: Any) -> Op:
-    """A pattern of one operator, or of any of several; numbers stand for themselves."""
-    wanted = tuple(Number(operand) if isinstance(operand, int | float) else operand for operand in operands)
-    return Op(target if isinstance(target, tuple) else (target,), wanted, kwargs, name)
+@dataclass(frozen=True)
+class Viewed:
+    """A pattern, or views of it in other shapes. `kept`: the views do not belong to the match, and stay."""
+
+    pattern: Pattern
+    kept: bool = False
+
+
+Pattern = Value | Number | Op | Is | Viewed
+
+VIEWS = (aten.view.default, aten._unsafe_view.default)
+
+
+def op(target: Any, *operands: Any, name: str = "", **kwargs: Any) -> Op:
+    """A pattern of one operator, or of any of several; numbers, None and types stand for themselves."""
+    return Op(target if isinstance(target, tuple) else (target,), tuple(map(_read_pattern, operands)), kwargs, name)
+
+
+def _read_pattern(operand: Any) -> Pattern:
+    if isinstance(operand, Pattern):
+        return operand
+    return Number(operand) if _is_number(operand) else Is(operand)
 
 
 @dataclass(frozen=True)
@@ -152,6 +174,13 @@ def _match(pattern: Pattern, value: Any, values: dict[str, Any], operators: tupl
     elif isinstance(pattern, Value):
         if isinstance(value, fx.Node) and (pattern.dtype is None or _read_type(value) is pattern.dtype):
             yield from _name(pattern.name, value, values, operators)
+    elif isinstance(pattern, Is):
+        if value is pattern.value:
+            yield values, operators
+    elif isinstance(pattern, Viewed):
+        yield from _match(pattern.pattern, value, values, operators)
+        if isinstance(value, fx.Node) and value.target in VIEWS:
+            yield from _match(pattern, value.args[0], values, operators if pattern.kept else (*operators, value))
     elif isinstance(value, fx.Node) and value.target in pattern.targets and value.kwargs == pattern.kwargs:
         for named, inside in _name(pattern.name, value, values, (*operators, value)):
             for order in _list_orders(value):

@@ -96,7 +96,7 @@ bench-plan: $(READY) ## time of planning every example model
 crash: $(READY) ## kill processes at work: is anything lost or left? Some minutes; CRASH="--kills 100 --seed 2" chooses
 	$(BIN)/python tests/robustness/crash.py $(CRASH)
 
-fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--programs 100 --tier compiled --seed 7"
+fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--programs 100 --seed 7"
 	OMP_NUM_THREADS=1 $(BIN)/python tests/run/random_programs.py $(FUZZ)
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/

@@ -2,9 +2,9 @@
 
 In: models in the number formats of an application: half; with stochastic rounding; with half partials and half state
 as well, as Optimum's configurations and the public BERT have them. Out: milliseconds of a step of four micro-batches in
-each, all in turns in one process and one tier, and the time over float32. The native rounding is waited for first.
+each, all in turns in one process and with one engine, and the time over float32. The native rounding is waited for.
 
-    python -m bench.half_options [--models bert_small] [--rounds 8] [--threads 2] [--tier instant]
+    python -m bench.half_options [--models bert_small] [--rounds 8] [--threads 2] [--engine operators]
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["bert_small"], choices=list(MODELS))
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--tier", choices=("instant", "compiled", "auto"), default="instant")
+    parser.add_argument("--engine", choices=("operators", "kernels", "auto"), default="operators")
     options = parser.parse_args()
-    os.environ["OPENIPU_TIER"] = options.tier
+    os.environ["OPENIPU_ENGINE"] = options.engine
     torch.set_num_threads(options.threads)
     print("| model | numbers | ms a step | times float32 |\n|---|---|---:|---:|")
     for name in options.models:

@@ -3,7 +3,7 @@
 In: nothing; ResNet-50, BERT-base and a small CNN are exported by torch.onnx, with random weights. Out: a table of
 speeds over ONNX Runtime. Needs `pip install onnxruntime`, which nothing else here does.
 
-    python -m bench.onnx_speed [--models cnn resnet50 bert_base] [--threads 2] [--rounds 10] [--tiers instant compiled]
+    python -m bench.onnx_speed [--models cnn resnet50 bert_base] [--threads 2] [--rounds 10] [--engines operators]
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def export(name: str, batch: int, place: Path) -> Path:
     return path
 
 
-def measure(path: Path, tiers: list[str], threads: int, budget: Budget, place: Path) -> dict[str, list[float | None]]:
+def measure(path: Path, engines: list[str], threads: int, budget: Budget, place: Path) -> dict[str, list[float | None]]:
     """Seconds a step of each way in each round."""
     usual = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENIPU_CACHE_DIR": str(place / "cache")}
     with ExitStack() as stack:
@@ -52,18 +52,18 @@ def measure(path: Path, tiers: list[str], threads: int, budget: Budget, place: P
                 WorkerProcess("bench.work.onnx_files:OnnxRuntimeSteps", usual, place / "ort.log", **arguments)
             )
         }
-        for tier in tiers:
-            workers[tier] = stack.enter_context(
+        for engine in engines:
+            workers[engine] = stack.enter_context(
                 WorkerProcess(
                     "bench.work.onnx_files:OpenIpuSteps",
-                    {**usual, "OPENIPU_TIER": tier},
-                    place / f"{tier}.log",
+                    {**usual, "OPENIPU_ENGINE": engine},
+                    place / f"{engine}.log",
                     **arguments,
                 )
             )
         wanted = workers[RIVAL].call("compute")
-        for tier in tiers:
-            check(wanted, workers[tier].call("compute"), f"{path.stem} {tier}")
+        for engine in engines:
+            check(wanted, workers[engine].call("compute"), f"{path.stem} {engine}")
         for worker in workers.values():
             worker.call("measure", steps=2)
         steps = choose_steps({name: worker.call("measure", steps=1) for name, worker in workers.items()})
@@ -86,25 +86,25 @@ def check(wanted: list[list[float]], found: list[list[float]], what: str) -> Non
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--tiers", nargs="+", default=["instant", "compiled"])
+    parser.add_argument("--engines", nargs="+", default=["operators", "kernels"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=0, help="of all models; 0: the benchmark's own")
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
-    print(f"| model | {RIVAL} ms | " + " | ".join(options.tiers) + " |")
-    print("|---|---:|" + "---:|" * len(options.tiers))
+    print(f"| model | {RIVAL} ms | " + " | ".join(options.engines) + " |")
+    print("|---|---:|" + "---:|" * len(options.engines))
     best: list[float] = []
     with tempfile.TemporaryDirectory(prefix="onnx-speed-") as folder:
         for name in options.models:
             path = export(name, options.batch, Path(folder))
             budget = Budget(options.rounds, min(options.rounds, 5), 60.0)
-            seconds = measure(path, options.tiers, options.threads, budget, Path(folder))
+            seconds = measure(path, options.engines, options.threads, budget, Path(folder))
             own = summarize(seconds[RIVAL])
-            ratios = {tier: compare(seconds[RIVAL], seconds[tier]) for tier in options.tiers}
+            ratios = {engine: compare(seconds[RIVAL], seconds[engine]) for engine in options.engines}
             cells = [f"{r.median:.2f} ({r.lower:.2f} to {r.upper:.2f})" if r else "-" for r in ratios.values()]
             print(f"| {name} | {own.median * 1e3 if own else 0:.2f} | " + " | ".join(cells) + " |", flush=True)
             best.append(max(r.median for r in ratios.values() if r))
-    print(f"geometric mean of the better tier: {find_geometric_mean(best):.2f}")
+    print(f"geometric mean of the faster engine: {find_geometric_mean(best):.2f}")
     return 0
 
 

@@ -6,7 +6,7 @@ dropout, so that both ways compute the same; their losses after the last step ar
 its own, because openipu tunes the allocator of its process. Start it on a machine that does nothing else:
 
     python -m bench.popart_training
-    python -m bench.popart_training --rounds 9 --steps 200 --tier instant
+    python -m bench.popart_training --rounds 9 --steps 200 --engine operators
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ def train(way: str, name: str, steps: int) -> dict[str, float]:
     return {"ms": 1e3 * (time.perf_counter() - started) / steps, "loss": read_loss()}
 
 
-def measure(name: str, rounds: int, steps: int, tier: str) -> dict[str, list[dict[str, float]]]:
+def measure(name: str, rounds: int, steps: int, engine: str) -> dict[str, list[dict[str, float]]]:
     """Every run, by way. A run before them fills the cache of compiled code, and does not count."""
     found: dict[str, list[dict[str, float]]] = {"eager": [], "popart": []}
-    environment = {**os.environ, "OPENIPU_TIER": tier}
+    environment = {**os.environ, "OPENIPU_ENGINE": engine}
     for number in range(-1, rounds):
         for way, runs in found.items():
             command = [sys.executable, "-m", "bench.popart_training", "--way", way, "--model", name]
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--model", choices=tuple(BUILDERS), help="only this model")
-    parser.add_argument("--tier", choices=("instant", "compiled", "auto"), default="compiled")
+    parser.add_argument("--engine", choices=("operators", "kernels", "auto"), default="auto")
     parser.add_argument("--way", choices=("eager", "popart"), help="one run in this process: prints its figures")
     chosen = parser.parse_args()
     if chosen.way:
@@ -157,7 +157,7 @@ def main() -> None:
         return
     ratios = []
     for name in [chosen.model] if chosen.model else BUILDERS:
-        found = measure(name, chosen.rounds, chosen.steps, chosen.tier)
+        found = measure(name, chosen.rounds, chosen.steps, chosen.engine)
         eager, popart = (statistics.median(run["ms"] for run in found[way]) for way in ("eager", "popart"))
         ratios.append(eager / popart)
         for way, runs in found.items():

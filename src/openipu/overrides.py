@@ -17,7 +17,7 @@ class Overrides:
     """None: as the front end, the environment and the defaults have it."""
 
     system: System | None = None
-    tier: str | None = None  # "instant" or "compiled"
+    engine: str | None = None  # "auto", "operators" or "kernels"
     profile_root: Path | None = None  # where every program's profile goes
 
 

@@ -53,9 +53,9 @@ def begin_course(family: Family) -> Course:
 
 
 @contextmanager
-def _in_instant_tier() -> Iterator[None]:
+def _with_operators() -> Iterator[None]:
     """Native code comes when it is ready, and rounds otherwise: a course is to be the same each time."""
-    before = set_overrides(replace(read_overrides(), tier="instant"))
+    before = set_overrides(replace(read_overrides(), engine="operators"))
     try:
         yield
     finally:
@@ -65,7 +65,7 @@ def _in_instant_tier() -> Iterator[None]:
 def train_family(family: Family, tell: Tell = lambda done, all_calls, loss: None) -> Outcome:
     """From first weights to the measured quality. Random numbers of the caller stay as they are."""
     started = time.perf_counter()
-    with torch.random.fork_rng(), _in_instant_tier():
+    with torch.random.fork_rng(), _with_operators():
         course = begin_course(family)
         try:
             plan = course.plan()

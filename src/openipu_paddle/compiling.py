@@ -16,7 +16,7 @@ import torch
 
 from openipu.errors import OptionError, TranslationError
 from openipu.explore import make_advisor
-from openipu.graph import OptimizerSpec, Tier
+from openipu.graph import EngineMode, OptimizerSpec
 from openipu.session import Compiled, FrontEnd, compile_model
 from openipu.translate import ForeignGraph, TensorType
 from openipu.translate.paddle import (
@@ -116,7 +116,7 @@ def compile_prepared(
     """Capture, plan and make executable. `shapes` are those of one micro-batch."""
     options = build_run_options(strategy._ipu_strategy)
     if is_compiling_only() and not options.deterministic:
-        options = replace(options, tier=Tier.COMPILED)  # later runs find the native code, too
+        options = replace(options, engine=EngineMode.KERNELS)  # later runs find the native code, too
     weights = {name: _describe_weight(prepared, scope, name) for name in prepared.held}
     optimizer = prepared.optimizer
     trained = () if optimizer is None else optimizer.parameters

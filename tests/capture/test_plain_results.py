@@ -280,7 +280,7 @@ def test_inference_and_training_of_a_small_network_import_neither_dynamo_nor_sym
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("OPENIPU_TIER", "instant")
+    monkeypatch.setenv("OPENIPU_ENGINE", "operators")
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []

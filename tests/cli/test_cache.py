@@ -29,14 +29,14 @@ def fill(store, name, age_seconds=0.0, size=1000, **description):
 
 
 def test_the_list_has_a_row_for_every_entry_the_latest_first(call, store):
-    fill(store, "training", age_seconds=7200, tier="compiled")
+    fill(store, "training", age_seconds=7200, kind="kernels")
     fill(store, "inference")
     code, out, err = call("cache")
     assert (code, err) == (0, "")
     rows = [line for line in out.splitlines() if "pod16" in line]
     assert "inference" in rows[0]
     assert "training" in rows[1]
-    assert "compiled" in rows[1]
+    assert "kernels" in rows[1]
     assert "2 h ago" in rows[1]
     assert "2 entries" in out
 
@@ -50,9 +50,9 @@ def test_an_empty_cache_is_no_error(call, store):
 
 
 def test_json_has_everything_with_units(call, store):
-    key = fill(store, "training", tier="compiled")
+    key = fill(store, "training", kind="kernels")
     (row,) = json.loads(call("cache", "list", "--json")[1])
-    assert (row["key"], row["program"], row["system"], row["tier"]) == (key, "training", "pod16", "compiled")
+    assert (row["key"], row["program"], row["system"], row["kind"]) == (key, "training", "pod16", "kernels")
     assert row["parts"] == {"content": 1000}
     assert row["size_bytes"] == store.size()
     assert not row["in_use"]

@@ -36,7 +36,7 @@ def start():
         (["pod", "craete"], "Did you mean 'create'?"),
         (["run", "--sytem", "pod16", "x.py"], "there is no option --sytem. Did you mean '--system'?"),
         (["plan", "--replcas=2", "x.py:y"], "there is no option --replcas. Did you mean '--replicas'?"),
-        (["run", "--tier", "instnt", "x.py"], "Did you mean 'instant'?"),
+        (["run", "--engine", "kernls", "x.py"], "Did you mean 'kernels'?"),
         (["systems", "Pood16"], "Did you mean 'pod16'?"),
         (
             ["plan", "models.py:bert_bas"],

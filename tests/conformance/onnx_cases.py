@@ -1,7 +1,7 @@
 """ONNX's own backend node cases, from the installed package, and how each of them is run here.
 
 In: nothing. Out: cases with inputs and expected outputs as torch tensors, and two ways to run one: op by op, and
-through the pipeline (capture, plan, `Executable` in the instant tier).
+through the pipeline (capture, plan, `Executable`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import onnx
 import torch
 from onnx import numpy_helper
 
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.model_files import run_file
 from openipu.translate.module import ForeignModule
 from openipu.translate.onnx.formats import DTYPES
@@ -128,7 +128,7 @@ def run_plainly(case: Case) -> dict[str, torch.Tensor]:
 
 def run_pipeline(case: Case) -> dict[str, torch.Tensor]:
     """Captured, planned and executed."""
-    options = RunOptions(tier=Tier.INSTANT)
+    options = RunOptions(engine=EngineMode.OPERATORS)
     return run_file(case.model.SerializeToString(), case.inputs, options)
 
 

@@ -67,7 +67,7 @@ def run_files(suite: Path, files: list[str], verbose: bool) -> dict[str, str]:
     """Outcome of each item as "file.py::Class::item"."""
     report = suite / "report.xml"
     report.unlink(missing_ok=True)
-    environment = {**os.environ, "OPENIPU_TIER": "instant", "PYTHONPATH": f"{HERE}{os.pathsep}{suite}"}
+    environment = {**os.environ, "OPENIPU_ENGINE": "operators", "PYTHONPATH": f"{HERE}{os.pathsep}{suite}"}
     command = [
         sys.executable, "-m", "pytest", "-p", "paddle_shims", "-p", "no:cacheprovider", "-q", "-c", os.devnull,
         f"--rootdir={suite}", f"--junitxml={report}", "--tb=short", "-p", "no:warnings", *files,

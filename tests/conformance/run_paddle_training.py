@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="parts of model or optimizer names; none: all")
     options = parser.parse_args()
     os.environ["FLAGS_enable_pir_api"] = str(int(options.new_form))  # noqa: SIM112 (Paddle's own spelling)
-    os.environ.setdefault("OPENIPU_TIER", "instant")
+    os.environ.setdefault("OPENIPU_ENGINE", "operators")
     import models
     import openipu_paddle  # noqa: F401
     import paddle

@@ -147,7 +147,7 @@ def _run_tests(file: Path, root: Path, command: list[str], output: Path | None) 
                 os.dup2(target.fileno(), 2)
         os.setpgid(0, 0)
         os.chdir(file.parent)
-        os.environ.setdefault("OPENIPU_TIER", "instant")
+        os.environ.setdefault("OPENIPU_ENGINE", "operators")
         folders = [str(HERE), str(root)]
         os.environ["PYTHONPATH"] = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
         sys.path[:0] = ["", *folders]

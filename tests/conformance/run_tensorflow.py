@@ -99,7 +99,7 @@ def run_file(path: Path, options: argparse.Namespace, suite: str, plugin: str, n
             **os.environ,
             **mode,
             VARIABLE: str(kept),
-            "OPENIPU_TIER": "instant",
+            "OPENIPU_ENGINE": "operators",
             "PYTHONPATH": str(HERE),
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "TF_ENABLE_ONEDNN_OPTS": "0",

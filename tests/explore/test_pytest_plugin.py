@@ -52,7 +52,7 @@ def test_a_golden_plan_is_written_with_provenance_and_then_compared(run_user_tes
     document = json.loads(find_golden(pytester).read_text())
     assert document["provenance"]["system"] == "bow-2000"
     assert document["provenance"]["options"]["device_iterations"] == 1
-    assert "tier" not in document["provenance"]["options"]
+    assert "engine" not in document["provenance"]["options"]
     assert sum(document["cycles"].values()) == pytest.approx(document["figures"]["call_cycles"])
     assert sum(document["peak_bytes"].values()) == document["figures"]["peak_tile_bytes"]
     run_user_test().assert_outcomes(passed=1)

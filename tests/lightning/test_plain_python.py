@@ -13,7 +13,7 @@ ROOTS = ("lightning.pytorch", "pytorch_lightning")
 def run_python(tmp_path, script, **environment):
     path = tmp_path / "script.py"
     path.write_text(textwrap.dedent(script))
-    environment = {**os.environ, "OPENIPU_TIER": "instant", **environment}
+    environment = {**os.environ, "OPENIPU_ENGINE": "operators", **environment}
     command = [sys.executable, str(path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]

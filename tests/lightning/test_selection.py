@@ -26,7 +26,7 @@ def run_python(tmp_path, script, *command, **environment):
     done = subprocess.run(
         [sys.executable, *command, str(path)],
         cwd=tmp_path,
-        env={**os.environ, "OPENIPU_TIER": "instant", **environment},
+        env={**os.environ, "OPENIPU_ENGINE": "operators", **environment},
         capture_output=True,
         text=True,
     )

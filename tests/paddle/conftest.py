@@ -21,4 +21,4 @@ else:
 
 @pytest.fixture(autouse=True)
 def _instant(monkeypatch):
-    monkeypatch.setenv("OPENIPU_TIER", "instant")
+    monkeypatch.setenv("OPENIPU_ENGINE", "operators")

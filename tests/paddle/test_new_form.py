@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results(folder):
-    environment = {**os.environ, "OPENIPU_TIER": "instant"}
+    environment = {**os.environ, "OPENIPU_ENGINE": "operators"}
     run = subprocess.run(
         [sys.executable, str(SCRIPT), str(folder)], capture_output=True, text=True, env=environment, check=False
     )

@@ -27,7 +27,7 @@ print(*sorted(waiting & sys.modules.keys()))
 
 
 def run_new(program, tmp_path):
-    environment = {**os.environ, "OPENIPU_TIER": "instant", "OPENIPU_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, "OPENIPU_ENGINE": "operators", "OPENIPU_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=FOLDER, capture_output=True, text=True, env=environment, check=False
     )

@@ -57,7 +57,6 @@ def main() -> int:
         scratch = Path(directory) / "tmp"
         scratch.mkdir()
         os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)  # what victims leave there is seen
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{directory}/inductor"  # PyTorch's own cache, which is to stay
         os.environ["OPENIPU_CACHE_DIR"] = f"{directory}/user-cache"
         return attack(Path(directory), options.kills, options.seed)
 

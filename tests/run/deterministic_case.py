@@ -62,7 +62,7 @@ def main(case, offset):
     executable.read_weights(dict(model.named_parameters()), {})
     for value in model.state_dict().values():
         digest.update(value.detach().contiguous().numpy().tobytes())
-    print(executable.tier, digest.hexdigest())
+    print(executable.engine_mode, digest.hexdigest())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Random programs, full of in-place ops, views, strides and custom ops that write, compared with eager PyTorch.
 
 In: a seed. Out: a `RandomProgram`, the same one for the same seed, and what differs between its run and eager's. As a
-script: `python tests/run/random_programs.py --programs N --tier instant|compiled --seed S` tries seeds S, S + 1, …
+script: `python tests/run/random_programs.py --programs N --seed S` tries seeds S, S + 1, …
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from openipu.capture import (
     read_hyper_parameters,
     register_custom_op,
 )
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 
 SIDE = 4
 _RATE = 0.01
-_COMPILED_TOGETHER = 10
 
 
 def _write_custom(inputs: Any, attributes: Any) -> list[torch.Tensor]:
@@ -191,7 +190,7 @@ def run_eagerly(group: Group, training: bool) -> dict[str, torch.Tensor]:
     return _name_values(outputs, model)
 
 
-def run_captured(group: Group, training: bool, tier: Tier) -> dict[str, torch.Tensor]:
+def run_captured(group: Group, training: bool) -> dict[str, torch.Tensor]:
     """The same after one run of the captured programs."""
     model = copy.deepcopy(group)
     optimizer = torch.optim.SGD(model.parameters(), lr=_RATE)
@@ -199,13 +198,11 @@ def run_captured(group: Group, training: bool, tier: Tier) -> dict[str, torch.Te
     captured = capture_program(
         model, tuple(group.make_data()), {}, training=training, optimizer=spec if training else None, name="random"
     )
-    executable = Executable(captured, RunOptions(training=training, tier=tier))
+    executable = Executable(captured, RunOptions(training=training, engine=EngineMode.OPERATORS))
     executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
     if training:
         executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))
     outputs = executable.run(tuple(group.make_data())).outputs
-    if executable.tier is not tier:
-        raise RuntimeError(f"it ran in the {executable.tier.value} tier")
     executable.read_weights(dict(model.named_parameters()), dict(model.named_buffers()))
     return _name_values(outputs, model)
 
@@ -215,13 +212,13 @@ def _name_values(outputs: Sequence[torch.Tensor], model: nn.Module) -> dict[str,
     return named | {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
-def find_differences(seeds: Sequence[int], tier: Tier, *, training: bool) -> list[str]:
+def find_differences(seeds: Sequence[int], *, training: bool) -> list[str]:
     """What differs from eager PyTorch in these programs, captured as one."""
-    group = Group([make_program(seed, custom=tier is Tier.INSTANT) for seed in seeds])
+    group = Group([make_program(seed, custom=True) for seed in seeds])
     what = f"{'training' if training else 'inference'} of seeds {', '.join(map(str, seeds))}"
     expected = run_eagerly(group, training)
     try:
-        found = run_captured(group, training, tier)
+        found = run_captured(group, training)
     except Exception as error:  # whatever it is: eager had no error
         return [f"{what}: {type(error).__name__}: {str(error).splitlines()[0]}"]
     return [
@@ -235,19 +232,16 @@ def find_differences(seeds: Sequence[int], tier: Tier, *, training: bool) -> lis
 def main() -> None:
     parser = argparse.ArgumentParser(description="compare random programs with eager PyTorch: half of them are trained")
     parser.add_argument("--programs", type=int, default=2000)
-    parser.add_argument("--tier", choices=["instant", "compiled"], default="instant")
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     given = parser.parse_args()
-    tier = Tier(given.tier)
-    together = 1 if tier is Tier.INSTANT else _COMPILED_TOGETHER
     wrong: list[str] = []
     for first in range(2):
-        seeds = list(range(given.seed + first, given.seed + given.programs, 2))
-        for start in range(0, len(seeds), together):
-            found = find_differences(seeds[start : start + together], tier, training=bool(first))
+        seeds = range(given.seed + first, given.seed + given.programs, 2)
+        for seed in seeds:
+            found = find_differences([seed], training=bool(first))
             print("".join(f"{line}\n" for line in found), end="", flush=True)
             wrong += found
-    print(f"{given.programs} programs in the {given.tier} tier: {len(wrong)} differences from eager PyTorch")
+    print(f"{given.programs} programs: {len(wrong)} differences from eager PyTorch")
     sys.exit(1 if wrong else 0)
 
 

@@ -1,14 +1,12 @@
 """A pipeline that updates after each micro-batch: against a simulation, tick by tick, of stages that take turns."""
 
-import shutil
-
 import pytest
 import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters, set_block
 from openipu.errors import OptionError
-from openipu.graph import RunOptions, Strategy, Tier
+from openipu.graph import RunOptions, Strategy
 from openipu.run import Executable
 
 STAGES, BATCHES, WIDTH = 3, 9, 4
@@ -84,28 +82,16 @@ def start(model, options, optimizer, example):
     return executable
 
 
-@pytest.mark.parametrize(
-    ("convolutions", "tier"),
-    [
-        (False, Tier.INSTANT),
-        (True, Tier.INSTANT),
-        pytest.param(
-            False,
-            Tier.COMPILED,
-            marks=[pytest.mark.slow, pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")],
-        ),
-    ],
-)
-def test_forward_reads_weights_of_earlier_updates_and_backward_those_of_its_time(convolutions, tier):
+@pytest.mark.parametrize("convolutions", [False, True])
+def test_forward_reads_weights_of_earlier_updates_and_backward_those_of_its_time(convolutions):
     model, other = Chain(convolutions), Chain(convolutions)
     generator = torch.Generator().manual_seed(1)
     shape = (BATCHES, 2, WIDTH, 3) if convolutions else (BATCHES, 2, WIDTH)
     data = torch.randn(shape, generator=generator)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
-    options = RunOptions(training=True, device_iterations=BATCHES, continuous=True, tier=tier)
+    options = RunOptions(training=True, device_iterations=BATCHES, continuous=True)
     executable = start(model, options, optimizer, data[0])
     [losses] = executable.run([data.flatten(0, 1)]).outputs
-    assert executable.tier is tier
     expected = simulate(other, data, 0.5)
     torch.testing.assert_close(losses, torch.tensor(expected), atol=1e-5, rtol=1e-5)
     executable.read_weights(dict(model.named_parameters()), {})

@@ -8,7 +8,7 @@ from torch import nn
 
 from openipu.capture import call_custom_op, call_host, capture_program, register_custom_op
 from openipu.errors import CaptureError, InputError
-from openipu.graph import OutputKind, RunOptions, Tier
+from openipu.graph import EngineMode, OutputKind, RunOptions
 from openipu.run import Executable
 
 DECAY = 0.75
@@ -56,7 +56,7 @@ def version(request):
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_a_custom_op_that_writes_weights_moves_them_in_every_micro_batch(start_training, version, accumulation):
     model, eager = Teacher(version), EagerTeacher(version)
-    options = RunOptions(training=True, tier=Tier.INSTANT, gradient_accumulation=accumulation)
+    options = RunOptions(training=True, engine=EngineMode.OPERATORS, gradient_accumulation=accumulation)
     data = torch.randn(4, 2 * accumulation, 2, generator=torch.Generator().manual_seed(1))
     trained = start_training(model, torch.optim.SGD(model.student.parameters(), lr=0.5), (data[0],), options)
     optimizer = torch.optim.SGD(eager.student.parameters(), lr=0.5)
@@ -75,7 +75,7 @@ def test_a_custom_op_that_writes_weights_moves_them_in_every_micro_batch(start_t
 
 def run_inference(model, *inputs, weights=None):
     program = capture_program(model, inputs, {}, training=False, optimizer=None, name="model")
-    executable = Executable(program, RunOptions(tier=Tier.INSTANT))
+    executable = Executable(program, RunOptions(engine=EngineMode.OPERATORS))
     named = weights or nn.Module()
     executable.load_weights(dict(named.named_parameters()), dict(named.named_buffers()))
     return program, executable

@@ -6,7 +6,6 @@ Each op is tried on a share of the layouts; with OPENIPU_TEST_ALL_LAYOUTS=1, on 
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from in_place_ops import InPlaceOp, list_in_place_ops
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, mark_loss, read_hyper_parameters
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 
 pytestmark = pytest.mark.slow
@@ -114,19 +113,19 @@ def run_eagerly(case: Case, x: torch.Tensor) -> list[torch.Tensor]:
         return [value.clone() for value in case(x.clone())]
 
 
-def run_program(case: Case, x: torch.Tensor, tier: Tier = Tier.INSTANT) -> list[torch.Tensor]:
+def run_program(case: Case, x: torch.Tensor, engine: EngineMode = EngineMode.OPERATORS) -> list[torch.Tensor]:
     program = capture_program(case, (x,), {}, training=False, optimizer=None, name="in place")
-    executable = Executable(program, RunOptions(tier=tier))
+    executable = Executable(program, RunOptions(engine=engine))
     executable.load_weights(dict(case.named_parameters()), {})
     results = list(executable.run((x.clone(),)).outputs)
-    assert executable.tier is tier
+    assert executable.engine_mode is engine
     return results
 
 
-def find_differences(op: InPlaceOp, layout: str, tier: Tier = Tier.INSTANT) -> list[str]:
+def find_differences(op: InPlaceOp, layout: str, engine: EngineMode = EngineMode.OPERATORS) -> list[str]:
     case, x = Case(op, layout), make_input(op)
     expected = run_eagerly(case, x)
-    found = run_program(case, x, tier)
+    found = run_program(case, x, engine)
     return [
         f"{op} {name}"
         for name, value, wanted in zip([*case.readers, *case.readers, "sum"], found, expected, strict=True)
@@ -173,7 +172,7 @@ def test_rows_of_an_embedding_are_renormalised_in_place():
     x, index = torch.arange(12.0).reshape(3, 4), torch.tensor([0, 2])
     expected = Table()(x.clone(), index)
     program = capture_program(Table(), (x, index), {}, training=False, optimizer=None, name="table")
-    found = Executable(program, RunOptions(tier=Tier.INSTANT)).run((x.clone(), index)).outputs
+    found = Executable(program, RunOptions(engine=EngineMode.OPERATORS)).run((x.clone(), index)).outputs
     for value, wanted in zip(found, expected, strict=True):
         torch.testing.assert_close(value, wanted)
 
@@ -190,7 +189,7 @@ def test_gradients_through_an_op_are_those_of_eager(layout):
             continue  # not differentiable
         spec = describe_optimizer(torch.optim.SGD(case.parameters(), lr=1.0), {id(case.weight): "weight"})
         program = capture_program(case, (x,), {}, training=True, optimizer=spec, name="in place")
-        executable = Executable(program, RunOptions(training=True, tier=Tier.INSTANT))
+        executable = Executable(program, RunOptions(training=True, engine=EngineMode.OPERATORS))
         executable.load_weights(dict(case.named_parameters()), {})
         executable.set_hyper_parameters(read_hyper_parameters(torch.optim.SGD(case.parameters(), lr=1.0), spec))
         executable.run((x.clone(),))
@@ -202,24 +201,3 @@ def test_gradients_through_an_op_are_those_of_eager(layout):
             wrong.append(f"{op}: {moved.item()}, not {wanted.item()}")
     assert wrong == []
     assert compared > 5
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
-def test_compiled_code_reads_what_eager_reads():
-    first = {op.name: op for op in reversed(OPS)}
-    cases = [Case(first[name], "transposed") for name in ("masked_fill_", "index_add_", "cumsum_", "tril_", "t_")]
-
-    class All(nn.Module):
-        def forward(self, x):
-            return tuple(value for case in cases for value in case(x))
-
-    x = make_input(first["masked_fill_"])
-    with torch.no_grad():
-        expected = All()(x.clone())
-    program = capture_program(All(), (x,), {}, training=False, optimizer=None, name="in place")
-    executable = Executable(program, RunOptions(tier=Tier.COMPILED))
-    found = executable.run((x.clone(),)).outputs
-    assert executable.tier is Tier.COMPILED
-    for value, wanted in zip(found, expected, strict=True):
-        torch.testing.assert_close(value, wanted, rtol=1e-5, atol=1e-5)

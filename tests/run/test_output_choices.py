@@ -1,14 +1,13 @@
 """A return mode for each output, whose period counts micro-batches; and reductions of their own over replicas."""
 
 import copy
-import shutil
 
 import pytest
 import torch
 from torch import nn
 
 from openipu.errors import OptionError
-from openipu.graph import OutputChoice, OutputKind, OutputMode, Reduction, RunOptions, Tier
+from openipu.graph import OutputChoice, OutputKind, OutputMode, Reduction, RunOptions
 from openipu.run import Executable
 
 ALL, FINAL, EVERY_N, SUM = OutputMode.ALL, OutputMode.FINAL, OutputMode.EVERY_N, OutputMode.SUM
@@ -50,22 +49,20 @@ class Rows(nn.Module):
         return nn.functional.mse_loss(scaled, torch.zeros_like(x)), x * 1, x * 1, x * 1, x * 1
 
 
-@pytest.mark.parametrize(
-    ("folding", "tier"),
-    [(True, Tier.INSTANT), (False, Tier.INSTANT), pytest.param(True, Tier.COMPILED, marks=pytest.mark.slow)],
-)
-def test_in_training_every_nth_counts_accumulation_steps_too(start_training, folding, tier):
-    if tier is Tier.COMPILED and shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
+@pytest.mark.parametrize("folding", [True, False])
+def test_in_training_every_nth_counts_accumulation_steps_too(start_training, folding):
     choices = tuple(OutputChoice(choice.leaf + 1, choice.mode, choice.period) for choice in CHOICES)
     model = Rows()
     settings = RunOptions(
-        training=True, device_iterations=2, gradient_accumulation=2, output_choices=choices, folding=folding, tier=tier
+        training=True,
+        device_iterations=2,
+        gradient_accumulation=2,
+        output_choices=choices,
+        folding=folding,
     )
     whole = torch.arange(4.0).view(-1, 1).expand(-1, 2).contiguous()
     trained = start_training(model, torch.optim.SGD(model.parameters(), lr=0.0), [whole], settings)
     result = trained.executable.run([whole])
-    assert trained.executable.tier is tier
     loss, every, last, summed, second = result.outputs
     assert loss.tolist() == [0, 1, 4, 9]  # the mode of all others: every one
     assert every[:, 0].tolist() == [0, 1, 2, 3]

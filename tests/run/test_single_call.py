@@ -10,7 +10,7 @@ from torch import nn
 
 from openipu.capture import capture_program
 from openipu.errors import InputError
-from openipu.graph import OutputMode, Program, RunOptions, Tier
+from openipu.graph import EngineMode, OutputMode, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.single_call import runs_alone
 
@@ -38,7 +38,7 @@ def _capture(net: nn.Module, *inputs: torch.Tensor) -> Program:
 def make_executable(*, training: bool, long_way: bool) -> tuple[Executable, nn.Module]:
     torch.manual_seed(0)
     net = Net().train(training)
-    options = RunOptions(tier=Tier.INSTANT, random_seed=3)
+    options = RunOptions(engine=EngineMode.OPERATORS, random_seed=3)
     executable = Executable(_capture(net, TOKENS, SCALE), options)
     executable.load_weights(dict(net.named_parameters()), dict(net.named_buffers()))
     assert executable._single is not None
@@ -115,9 +115,9 @@ def test_calls_of_several_micro_batches_or_with_options_of_their_own_take_the_lo
 def test_transposed_weights_are_views_that_are_made_once_and_see_new_weights():
     torch.manual_seed(0)
     net = nn.Linear(3, 2)
-    options, x = RunOptions(tier=Tier.INSTANT), torch.randn(4, 3)
+    options, x = RunOptions(engine=EngineMode.OPERATORS), torch.randn(4, 3)
     executable = Executable(_capture(net, x), options)
-    call = executable._tiers.start().function_of(0).call
+    call = executable._supervisor.start().function_of(0).call
     assert "t" not in call.__code__.co_names
     for _ in range(2):
         nn.init.normal_(net.weight)

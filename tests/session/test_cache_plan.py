@@ -9,7 +9,7 @@ from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer
 from openipu.errors import ArchiveError
-from openipu.graph import NOTE, RunOptions, Tier
+from openipu.graph import NOTE, EngineMode, RunOptions
 from openipu.graph.fingerprint import fingerprint_origin, fingerprint_placement, fingerprint_program
 from openipu.machine import resolve_system
 from openipu.plan import plan_program
@@ -89,12 +89,12 @@ def test_a_report_of_a_deferred_plan_is_that_of_the_plan(store):
     assert first.timing == second.timing
 
 
-def test_a_deferred_plan_is_a_plan_for_other_tiers_too(store, plannings):
+def test_a_deferred_plan_is_a_plan_for_other_engines_too(store, plannings):
     plan(store, make_program())
     deferred = plan(store, make_program())
-    compiled = dataclasses.replace(OPTIONS, tier=Tier.COMPILED)
-    other = deferred.with_options(compiled)
-    assert other.options is compiled
+    kernels = dataclasses.replace(OPTIONS, engine=EngineMode.KERNELS)
+    other = deferred.with_options(kernels)
+    assert other.options is kernels
     assert other.timing == deferred.timing
     assert plannings == ["model"]
     with pytest.raises(AttributeError, match="nothing"):
@@ -118,7 +118,7 @@ def test_keys_tell_programs_options_and_machines_apart():
 
 def test_keys_do_not_depend_on_what_is_decided_when_a_program_runs():
     program = make_program()
-    options = dataclasses.replace(OPTIONS, tier=Tier.COMPILED, random_seed=5)
+    options = dataclasses.replace(OPTIONS, engine=EngineMode.KERNELS, random_seed=5)
     assert key_program(program, SYSTEM, options) == key_program(program, SYSTEM, OPTIONS)
 
 

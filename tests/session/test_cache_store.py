@@ -77,9 +77,9 @@ def test_keys_do_not_depend_on_the_order_of_facts():
 
 def test_parts_are_added_to_an_entry_and_replaced_by_name(store):
     store.write(key_of(1), {"a": b"1", "b": b"2"}, {"program": "x"})
-    entry = store.write(key_of(1), {"b": b"3", "c": b"4"}, {"tier": "compiled"})
+    entry = store.write(key_of(1), {"b": b"3", "c": b"4"}, {"kind": "kernels"})
     assert {name: entry.read(name) for name in entry.names} == {"a": b"1", "b": b"3", "c": b"4"}
-    assert store.read(key_of(1)).description == {"program": "x", "tier": "compiled"}
+    assert store.read(key_of(1)).description == {"program": "x", "kind": "kernels"}
 
 
 def test_a_reader_keeps_what_it_opened_while_the_entry_is_replaced(store):

@@ -18,7 +18,7 @@ def run_python(tmp_path, script, *flags, **environment):
     path = tmp_path / "script.py"
     path.write_text(textwrap.dedent(script))
     command = [sys.executable, *flags, str(path)]
-    environment = {**os.environ, "OPENIPU_TIER": "instant", **environment}
+    environment = {**os.environ, "OPENIPU_ENGINE": "operators", **environment}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     return done

@@ -19,7 +19,7 @@ if importlib.util.find_spec("tensorflow") is None:
 
 @pytest.fixture(autouse=True)
 def _instant(monkeypatch):
-    monkeypatch.setenv("OPENIPU_TIER", "instant")
+    monkeypatch.setenv("OPENIPU_ENGINE", "operators")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -45,7 +45,7 @@ with tf.Session() as sess:
 def test_a_script_with_the_names_of_tensorflow_1_runs_and_is_summed_up(tmp_path):
     script = Path(tmp_path) / "script.py"
     script.write_text(SCRIPT)
-    command = [sys.executable, "-m", "openipu", "run", "--tf1", "--tier", "instant", str(script)]
+    command = [sys.executable, "-m", "openipu", "run", "--tf1", "--engine", "operators", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip().endswith("[array([2., 3.], dtype=float32)]")

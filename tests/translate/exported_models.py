@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from openipu.graph import OptimizerGroup, OptimizerKind, OptimizerSpec, RunOptions, Tier
+from openipu.graph import EngineMode, OptimizerGroup, OptimizerKind, OptimizerSpec, RunOptions
 from openipu.session import compile_model
 from openipu.translate.module import ForeignModule, Goal
 from openipu.translate.onnx.reading import read_model
@@ -149,7 +149,7 @@ def train_from_file(path: Path, data: Sequence[tuple[torch.Tensor, torch.Tensor]
     compiled = compile_model(
         module,
         list(data[0]),
-        options=RunOptions(training=True, tier=Tier.INSTANT),
+        options=RunOptions(training=True, engine=EngineMode.OPERATORS),
         optimizer=OptimizerSpec(OptimizerKind.SGD, (OptimizerGroup(names, frozenset({"momentum"})),)),
         show_progress=False,
     )

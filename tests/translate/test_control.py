@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models import make_model
 
 from openipu.errors import CaptureError, TranslationError
-from openipu.graph import OptimizerGroup, OptimizerKind, OptimizerSpec, RunOptions, Tier
+from openipu.graph import EngineMode, OptimizerGroup, OptimizerKind, OptimizerSpec, RunOptions
 from openipu.model_files import run_file
 from openipu.session import compile_model
 from openipu.translate.module import ForeignModule, Goal
@@ -144,7 +144,11 @@ def train(model: object, data: list[dict[str, torch.Tensor]]) -> tuple[list[floa
     spec = OptimizerSpec(OptimizerKind.SGD, (OptimizerGroup(names),))
     batches = [[batch[name] for name in module.input_names] for batch in data]
     compiled = compile_model(
-        module, batches[0], options=RunOptions(training=True, tier=Tier.INSTANT), optimizer=spec, show_progress=False
+        module,
+        batches[0],
+        options=RunOptions(training=True, engine=EngineMode.OPERATORS),
+        optimizer=spec,
+        show_progress=False,
     )
     held = {name: value.detach().clone() for name, value in module.named_parameters()}
     compiled.executable.load_weights(held, dict(module.named_buffers()))

@@ -9,7 +9,7 @@ from onnx import helper
 from onnx_models import make_model
 
 from openipu.errors import LossError
-from openipu.graph import InputKind, OptimizerGroup, OptimizerKind, OptimizerSpec, RunOptions, Tier
+from openipu.graph import EngineMode, InputKind, OptimizerGroup, OptimizerKind, OptimizerSpec, RunOptions
 from openipu.session import Compiled, compile_model
 from openipu.translate.module import ForeignModule, Goal
 from openipu.translate.onnx.reading import read_model
@@ -29,10 +29,12 @@ MODEL = make_model(
 )
 
 
-def compile_goal(goal: Goal, wanted: list[str], accumulation: int = 1, tier: Tier = Tier.INSTANT) -> Compiled:
+def compile_goal(
+    goal: Goal, wanted: list[str], accumulation: int = 1, engine: EngineMode = EngineMode.OPERATORS
+) -> Compiled:
     module = ForeignModule(read_model(MODEL.SerializeToString()).graph, TABLE, wanted=wanted, goal=goal)
     names = tuple(name for name, _ in module.named_parameters())
-    options = RunOptions(training=bool(goal.loss), gradient_accumulation=accumulation, tier=tier)
+    options = RunOptions(training=bool(goal.loss), gradient_accumulation=accumulation, engine=engine)
     compiled = compile_model(
         module,
         [torch.empty(2 * accumulation, 4)],
@@ -122,7 +124,7 @@ def test_the_gradient_of_what_is_made_of_whole_numbers_is_a_result() -> None:
     compiled = compile_model(
         module,
         [torch.empty(3, dtype=torch.int64)],
-        options=RunOptions(training=True, tier=Tier.INSTANT),
+        options=RunOptions(training=True, engine=EngineMode.OPERATORS),
         optimizer=OptimizerSpec(OptimizerKind.SGD, (OptimizerGroup(("w",)),)),
         show_progress=False,
     )

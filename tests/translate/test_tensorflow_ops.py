@@ -112,14 +112,14 @@ def test_loading_state_builds_no_engine_anew_and_counts_from_the_next_run_on():
 
     kept = captured.parameters, captured.buffers
     executable, fresh = start(), start()
-    engine = executable._tiers.start()
+    engine = executable._supervisor.start()
     executable.run(data)
     executable.load_weights(*({name: before[name].clone() for name in names} for names in kept))
     executable.load_state({key: before[name] for name, key in captured.states.items()})
-    assert executable._tiers.start() is engine
+    assert executable._supervisor.start() is engine
     for _ in range(2):
         assert torch.equal(executable.run(data).outputs[0], fresh.run(data).outputs[0])
-    assert executable._tiers.start() is engine
+    assert executable._supervisor.start() is engine
     assert all(torch.equal(value, fresh.state[key]) for key, value in executable.state.items())
 
 

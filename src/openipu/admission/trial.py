@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from openipu.errors import OpenIpuError, ProgramFileError
-from openipu.graph import GraphInput, InputKind, Program, RunOptions, Tier
+from openipu.graph import EngineMode, GraphInput, InputKind, Program, RunOptions
 from openipu.run import Executable
 
 
@@ -21,7 +21,9 @@ def run_once(program: Program) -> list[object]:
     inputs = {entry.index: _fill(entry) for entry in entries if entry.kind is InputKind.INPUT}
     hyper = {entry.key: 0.5 for entry in program.hyper_parameters}
     try:
-        executable = Executable(program, RunOptions(training=program.training, random_seed=0, tier=Tier.INSTANT))
+        executable = Executable(
+            program, RunOptions(training=program.training, random_seed=0, engine=EngineMode.OPERATORS)
+        )
         executable.load_weights(weights, buffers)
         executable.set_hyper_parameters(hyper)
         return list(executable.run([inputs.get(index) for index in range(max(inputs, default=-1) + 1)]).outputs)

@@ -113,16 +113,14 @@ def check_system() -> Check:
 
 
 def check_compiler() -> Check:
-    """Only the compiled tier needs one: the instant tier runs without."""
+    """Only C++ kernels need one: programs run without, with PyTorch's operators alone."""
     wanted = os.environ.get("CXX")
     for candidate in (wanted, "g++", "clang++"):
         path = shutil.which(candidate) if candidate else None
         if path:
             return Check("C++ compiler", State.GOOD, path)
-    finding = "none found: programs run in the instant tier only, which is the default"
-    return Check(
-        "C++ compiler", State.ABSENT, finding, "install g++ (Debian: apt-get install g++) for the compiled tier"
-    )
+    finding = "none found: programs run with PyTorch's operators alone, without C++ kernels"
+    return Check("C++ compiler", State.ABSENT, finding, "install g++ (Debian: apt-get install g++) for C++ kernels")
 
 
 def check_cache() -> Check:

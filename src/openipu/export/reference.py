@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from openipu.export.snapshot import Snapshot, make_inputs
-from openipu.graph import Graph, GraphCall, InputKind, OutputKind, OutputMode, RunOptions, Tier
+from openipu.graph import EngineMode, Graph, GraphCall, InputKind, OutputKind, OutputMode, RunOptions
 from openipu.run import Executable
 
 STEPS = 3  # weight updates that are compared
@@ -43,7 +43,7 @@ def run_executable(snapshot: Snapshot, steps: Sequence[Tensors]) -> list[Tensors
         reduction=snapshot.options.reduction,
         replica_reduction=snapshot.options.replica_reduction,
         output_mode=OutputMode.ALL,
-        tier=Tier.INSTANT,
+        engine=EngineMode.OPERATORS,
     )
     executable = Executable(program, options)
     executable.load_weights(snapshot.parameters, snapshot.buffers)

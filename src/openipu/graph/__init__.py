@@ -13,7 +13,9 @@ from openipu.graph.calls import (
 from openipu.graph.fingerprint import fingerprint_program
 from openipu.graph.optimizer import ClipGroup, OptimizerGroup, OptimizerKind, OptimizerSpec
 from openipu.graph.options import (
+    ENGINE_ALIASES,
     HOST_ONLY,
+    EngineMode,
     GradientTracking,
     LossScaleControl,
     OutputChoice,
@@ -26,7 +28,6 @@ from openipu.graph.options import (
     Tap,
     TensorLocation,
     TensorRole,
-    Tier,
     describe_options,
 )
 from openipu.graph.program import (
@@ -50,6 +51,7 @@ from openipu.graph.program import (
 from openipu.graph.recurrent import RECURRENT_OPS
 
 __all__ = [
+    "ENGINE_ALIASES",
     "HOST_ONLY",
     "NOTE",
     "OWNERLESS",
@@ -59,6 +61,7 @@ __all__ = [
     "ClipGroup",
     "Collective",
     "CollectiveCall",
+    "EngineMode",
     "FunctionCall",
     "GradientTracking",
     "Graph",
@@ -89,7 +92,6 @@ __all__ = [
     "Tap",
     "TensorLocation",
     "TensorRole",
-    "Tier",
     "describe_options",
     "fingerprint_program",
     "has_effects",

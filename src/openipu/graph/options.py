@@ -47,12 +47,16 @@ class Reduction(StrEnum):
     RUNNING_MEAN = "running mean"  # the mean at any time, so that no sum overflows; `MEAN` weighs each share first, too
 
 
-class Tier(StrEnum):
+class EngineMode(StrEnum):
     """How a program is executed on the host."""
 
-    AUTO = "auto"  # instant first; compiled in the background and exchanged, where a long run makes it pay
-    INSTANT = "instant"  # the graph as generated Python over PyTorch: starts at once
-    COMPILED = "compiled"  # through Inductor: a long compilation before the first step, then faster
+    AUTO = "auto"  # PyTorch's operators at once; C++ kernels when they have been compiled in the background
+    OPERATORS = "operators"  # PyTorch's operators; no kernels are compiled for the program
+    KERNELS = "kernels"  # waits for the program's C++ kernels before the first result
+
+
+# Other words for engines, from earlier versions.
+ENGINE_ALIASES = {"instant": EngineMode.OPERATORS, "compiled": EngineMode.KERNELS}
 
 
 class Strategy(StrEnum):
@@ -174,10 +178,10 @@ class RunOptions:
     half_overflow: Overflow = Overflow.INFINITY  # what a result that is too large for half becomes
     available_memory_proportion: float = 0.6
     io_tiles: int = 0
-    tier: Tier = Tier.AUTO
+    engine: EngineMode = EngineMode.AUTO
     folding: bool = True  # micro-batches may run as one where that is the same maths
     random_seed: int | None = None
-    deterministic: bool = False  # the same bits in every run: the instant tier alone, and nothing that depends on load
+    deterministic: bool = False  # the same bits in every run: nothing is compiled, and nothing that depends on load
     broadcast_buffers: bool = True  # False: each replica keeps buffers of its own
     strategy: Strategy = Strategy.PIPELINED
     continuous: bool = False  # a training pipeline updates after each micro-batch, while others are under way
@@ -201,10 +205,10 @@ class RunOptions:
             raise OptionError(
                 f"available_memory_proportion must lie between 0 and 1, not {self.available_memory_proportion!r}."
             )
-        if self.deterministic and self.tier is Tier.COMPILED:
+        if self.deterministic and self.engine is EngineMode.KERNELS:
             raise OptionError(
-                "A deterministic run uses the instant tier: whether native code can be made, and when, depends on the "
-                "machine's load. Leave out the compiled tier (OPENIPU_TIER, --tier), or the option deterministic."
+                "A deterministic run compiles nothing: whether C++ kernels can be built, and when, depends on the "
+                "machine's load. Leave out the engine kernels (OPENIPU_ENGINE, --engine), or the option deterministic."
             )
         if not self.training and self.gradient_accumulation != 1:
             raise OptionError(
@@ -243,7 +247,7 @@ class RunOptions:
 
 
 # Options that change how a program is run on this host, and nothing that is planned.
-HOST_ONLY = ("tier", "folding", "random_seed", "deterministic")
+HOST_ONLY = ("engine", "folding", "random_seed", "deterministic")
 
 
 def describe_options(options: RunOptions, without: Collection[str]) -> dict[str, str]:

@@ -78,13 +78,13 @@ class DeferredPlan(Plan):
         return self.__dict__[name]
 
     def with_options(self, options: RunOptions) -> DeferredPlan:
-        """The same plan for options that differ in what planning does not read, such as the tier."""
+        """The same plan for options that differ in what planning does not read, such as the engine."""
         figures = {name: value for name, value in self.__dict__.items() if name not in ("system", "options", "_make")}
         return DeferredPlan(figures, self.system, options, self.__dict__["_make"])
 
 
 def replace_options(plan: Plan, options: RunOptions) -> Plan:
-    """A plan for options that differ in what planning does not read, such as the tier. Plans nothing."""
+    """A plan for options that differ in what planning does not read, such as the engine. Plans nothing."""
     if isinstance(plan, DeferredPlan):
         return plan.with_options(options)
     return dataclasses.replace(plan, options=options)

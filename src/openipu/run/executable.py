@@ -16,11 +16,11 @@ import torch
 
 from openipu.activity import is_watched, note_run, take_number
 from openipu.errors import InputError, OptionError
-from openipu.graph import OWNERLESS, InputKind, OutputKind, Program, RunOptions, Tier, meets_replicas
+from openipu.graph import OWNERLESS, EngineMode, InputKind, OutputKind, Program, RunOptions, meets_replicas
 from openipu.graph.collection import pause_collection
 from openipu.run.engines.engine import Engine
 from openipu.run.engines.micro import MicroFunction
-from openipu.run.engines.tiers import Tiers
+from openipu.run.engines.supervisor import EngineSupervisor
 from openipu.run.feeds import CallFeed, Feed, Source, StreamFeed
 from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.lockstep import run_in_step
@@ -42,8 +42,7 @@ from openipu.trace import WAIT, span
 class Executable:
     """Device memory and the functions that run on it."""
 
-    def __init__(self, program: Program, options: RunOptions, identity: str | None = None) -> None:
-        """`identity`: the program's fingerprint, under which native code is kept for other processes."""
+    def __init__(self, program: Program, options: RunOptions) -> None:
         _check_options(program, options)
         self.program = program
         self.options = options
@@ -61,21 +60,21 @@ class Executable:
         self._in_step = shared and any(meets_replicas(node) for node in graph.nodes)
         self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
         self._has_news = False  # weights or state were written that other instances may not have
-        self._tiers = Tiers(program, self._lanes, options, identity)
+        self._supervisor = EngineSupervisor(program, self._lanes, options)
         self._repeatable = Repeatable(program.name) if options.deterministic else None
         self._rounds_update = rounds_update(program, options)
         self._single: SingleCall | None = None
         if runs_alone(options) and not self._rounds_update:
             memory = self._lanes.first.memory
-            self._single = SingleCall(program, memory, self._tiers, self._stream, self.number)
-        if self._tiers.tier is Tier.INSTANT:
+            self._single = SingleCall(program, memory, self._supervisor, self._stream, self.number)
+        if not self._supervisor.waits:
             with pause_collection():
-                self._tiers.start()
+                self._supervisor.start()
 
     @property
-    def tier(self) -> Tier:
-        """How the program really runs: `INSTANT` where compilation failed, or is not done yet."""
-        return self._tiers.tier
+    def engine_mode(self) -> EngineMode:
+        """How the program really runs: `OPERATORS` where kernels could not be compiled, or not yet."""
+        return self._supervisor.mode
 
     @property
     def random_state(self) -> torch.Tensor | None:
@@ -160,12 +159,13 @@ class Executable:
                 for key, value in own.items():
                     memory.state[key].copy_(value)
         if parted:
-            self._tiers.rebuild()
+            self._supervisor.rebuild()
         self._has_news = True
 
-    def compile(self) -> Tier:
-        """Make everything ready now instead of at the first run; says which tier that is."""
-        return self._tiers.start().tier
+    def compile(self) -> EngineMode:
+        """Make everything ready now instead of at the first run; says how it will run."""
+        self._supervisor.start()
+        return self._supervisor.mode
 
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
@@ -191,7 +191,7 @@ class Executable:
 
     def _start(self, feed: Feed) -> RunResult:
         options = self.options
-        engine = self._tiers.start()
+        engine = self._supervisor.start()
         if options.instances > 1 and (options.training or self._in_step):
             with span(WAIT, "other instances"):
                 self._meet_instances()
@@ -205,7 +205,7 @@ class Executable:
             with self._stream.use() if function.random else nullcontext():
                 result = self._run(engine, feed, seeds, update_seeds)
         seconds = clock() - started
-        self._tiers.note_run(seconds)
+        self._supervisor.note_run(seconds)
         if is_watched():
             note_run(self.number, self.program.name, seconds)
         return result

@@ -1,9 +1,9 @@
 """What a deterministic run holds fast while it computes.
 
 In: the inputs of a call. Out: the same values in memory that is aligned alike in every run, and PyTorch with one number
-of threads and without kernels that add in the order in which threads arrive. Tiers are held by `tiers.py`, which runs a
-deterministic program in the instant tier alone; folding, the choice of libraries and random numbers depend on the
-program, the processor and the seed by themselves.
+of threads and without kernels that add in the order in which threads arrive. `engines/supervisor.py` compiles
+nothing for a deterministic program; folding, the choice of libraries and random numbers depend on the program, the
+processor and the seed alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Repeatable:
     def __init__(self, name: str) -> None:
         self._name = name
         self.threads = torch.get_num_threads()
-        _logger.info("%s runs deterministically: in the instant tier, with %d threads.", name, self.threads)
+        _logger.info("%s runs deterministically: compiles nothing, with %d threads.", name, self.threads)
 
     @contextmanager
     def hold(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ import torch
 from openipu.activity import is_watched, note_run
 from openipu.graph import InputKind, OutputKind, OutputMode, Program, RunOptions
 from openipu.run.engines.micro import MicroFunction
-from openipu.run.engines.tiers import Tiers
+from openipu.run.engines.supervisor import EngineSupervisor
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.random_stream import RandomStream
 from openipu.run.results import MicroBatchTimes, ResultPlaces, RunResult
@@ -38,8 +38,11 @@ def runs_alone(options: RunOptions) -> bool:
 class SingleCall:
     """Runs calls of one program, each as quickly as Python can."""
 
-    def __init__(self, program: Program, memory: DeviceMemory, tiers: Tiers, stream: RandomStream, number: int) -> None:
-        self._program, self._memory, self._tiers, self._stream, self._number = program, memory, tiers, stream, number
+    def __init__(
+        self, program: Program, memory: DeviceMemory, supervisor: EngineSupervisor, stream: RandomStream, number: int
+    ) -> None:
+        self._program, self._memory, self._supervisor = program, memory, supervisor
+        self._stream, self._number = stream, number
         entries = program.micro.inputs_of(InputKind.INPUT)
         self._expected = [(entry.index, torch.Size(entry.shape), entry.dtype) for entry in entries]
         self._needed = max((entry.index for entry in entries), default=-1) + 1
@@ -52,7 +55,7 @@ class SingleCall:
         inputs = self._read(leaves)
         if inputs is None:
             return None
-        engine = self._tiers.start()
+        engine = self._supervisor.start()
         function = engine.function_of(0)
         if function.random:
             return None
@@ -85,7 +88,7 @@ class SingleCall:
             torch._C._set_grad_enabled(follows)
         changed = {leaf: values[index].contiguous() for index, leaf in bound.places.changed}
         seconds = clock() - started
-        self._tiers.note_run(seconds)
+        self._supervisor.note_run(seconds)
         if is_watched():
             note_run(self._number, self._program.name, seconds)
         return RunResult(tuple(outputs), changed, {}, (times,))

@@ -2,13 +2,14 @@
 
 from openipu.session.compiling import (
     DETERMINISTIC_VARIABLE,
-    TIER_VARIABLE,
+    ENGINE_VARIABLE,
+    FORMER_VARIABLE,
     Advised,
     Compiled,
     FrontEnd,
     choose_determinism,
+    choose_engine,
     choose_system,
-    choose_tier,
     compile_model,
     compile_program,
     describe_misfit,
@@ -18,13 +19,14 @@ from openipu.session.compiling import (
 
 __all__ = [
     "DETERMINISTIC_VARIABLE",
-    "TIER_VARIABLE",
+    "ENGINE_VARIABLE",
+    "FORMER_VARIABLE",
     "Advised",
     "Compiled",
     "FrontEnd",
     "choose_determinism",
+    "choose_engine",
     "choose_system",
-    "choose_tier",
     "compile_model",
     "compile_program",
     "describe_misfit",

@@ -22,14 +22,14 @@ from torch.utils import _pytree as pytree
 from openipu.activity import Compilation, is_watched
 from openipu.capture import capture_program
 from openipu.errors import OptionError
-from openipu.graph import OptimizerSpec, Program, RunOptions, Tier
+from openipu.graph import ENGINE_ALIASES, EngineMode, OptimizerSpec, Program, RunOptions
 from openipu.history import history
 from openipu.machine import System, resolve_system
 from openipu.overrides import read_overrides
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import replace_options
 from openipu.run import Executable, split_micro_batch
-from openipu.session.cache import check_inputs, fingerprint_program, key_program, plan_once
+from openipu.session.cache import check_inputs, key_program, plan_once
 from openipu.session.compile_log import log_compilation
 from openipu.store import Store, choose_directory, open_store
 from openipu.trace import CAPTURE, COMPILE, PLAN, span
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]  # percent done
 
-TIER_VARIABLE = "OPENIPU_TIER"
+ENGINE_VARIABLE = "OPENIPU_ENGINE"
+FORMER_VARIABLE = "OPENIPU_TIER"  # of earlier versions
 DETERMINISTIC_VARIABLE = "OPENIPU_DETERMINISTIC"
 QUICK_SECONDS = 0.25  # plans that take less stay out of the user's own cache
 
@@ -226,13 +227,13 @@ def _compile(
             compilation.advance(percent)
 
         program, plan = make_plan(store, progress)
-        plan = replace_options(plan, choose_tier(choose_determinism(plan.options)))
+        plan = replace_options(plan, choose_engine(choose_determinism(plan.options)))
         directory = profile_directory or _choose_directory(program.name)
         if directory is not None:  # before anything can fail for want of this host's memory
             with span(PLAN, "write profile"):
                 _write_profile(plan, directory)
         with span(COMPILE, "make executable"):
-            executable = Executable(program, plan.options, fingerprint_program(program))
+            executable = Executable(program, plan.options)
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
         if is_watched():
@@ -286,16 +287,18 @@ def _choose_directory(name: str) -> Path | None:
     return directory
 
 
-def choose_tier(options: RunOptions) -> RunOptions:
-    """The command line's tier, else the environment's, else what the options say."""
-    wished = read_overrides().tier or os.environ.get(TIER_VARIABLE)
+def choose_engine(options: RunOptions) -> RunOptions:
+    """The engine of the command line, else of the environment, else of the options."""
+    wished = read_overrides().engine or os.environ.get(ENGINE_VARIABLE) or os.environ.get(FORMER_VARIABLE)
     if not wished:
         return options
-    if wished not in list(Tier):
+    engine = ENGINE_ALIASES.get(wished, wished)
+    if engine not in list(EngineMode):
         raise OptionError(
-            f"The tier {wished!r} is unknown. Set {TIER_VARIABLE}, or --tier of `openipu run`, to {' or '.join(Tier)}."
+            f"The engine {wished!r} is unknown. Set {ENGINE_VARIABLE}, or --engine of `openipu run`, to "
+            f"{' or '.join(EngineMode)}."
         )
-    return dataclasses.replace(options, tier=Tier(wished))
+    return dataclasses.replace(options, engine=EngineMode(engine))
 
 
 def choose_determinism(options: RunOptions) -> RunOptions:

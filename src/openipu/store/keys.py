@@ -56,7 +56,7 @@ def _read_processor() -> str:
 
 
 def describe_host() -> dict[str, Any]:
-    """What native code depends on, beside the program: processor, system, PyTorch, number of threads."""
+    """What native code depends on, beside the program: processor, system, PyTorch."""
     import torch
 
     return {
@@ -64,7 +64,6 @@ def describe_host() -> dict[str, Any]:
         "system": platform.system(),
         "processor": _read_processor(),
         "capability": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),  # generated code has the number inside
         "torch": str(torch.__version__),
         "python": platform.python_version(),
         "libc": "-".join(platform.libc_ver()),

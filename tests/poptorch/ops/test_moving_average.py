@@ -66,18 +66,8 @@ def train_by_hand(count, calls=3):
     return losses, model
 
 
-@pytest.mark.parametrize(
-    ("tier", "accumulation", "replicas"),
-    [
-        ("instant", 1, 1),
-        ("instant", 3, 1),
-        ("instant", 2, 2),
-        pytest.param("compiled", 1, 1, marks=pytest.mark.thorough),
-        ("compiled", 2, 2),
-    ],
-)
-def test_a_teacher_moves_once_an_update_however_many_micro_batches_there_are(tier, accumulation, replicas, monkeypatch):
-    monkeypatch.setenv("OPENIPU_TIER", tier)
+@pytest.mark.parametrize(("accumulation", "replicas"), [(1, 1), (3, 1), (2, 2)])
+def test_a_teacher_moves_once_an_update_however_many_micro_batches_there_are(accumulation, replicas):
     losses, model, _ = train(make_options(accumulation=accumulation, replicas=replicas))
     expected, twin = train_by_hand(accumulation * replicas)
     assert losses == pytest.approx(expected, rel=1e-5)

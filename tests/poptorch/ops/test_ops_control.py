@@ -1,7 +1,5 @@
 """for_loop, cond and CPU: what runs inside a program besides ATen ops."""
 
-import warnings
-
 import pytest
 import torch
 from torch import nn
@@ -183,19 +181,6 @@ def test_a_loop_is_planned_as_often_as_it_runs_and_a_condition_as_its_longer_bra
     branch = plan(lambda x: poptorch.cond(x.sum() > 0, lambda: x @ x, [], lambda: x + x, []), x)["openipu.cond"]
     assert branch.flops == once.flops == 2 * 256**3
     assert max(branch.plan["cycles_of_branches"]) > min(branch.plan["cycles_of_branches"]) > 0
-
-
-def test_the_compiled_tier_says_that_it_leaves_loops_to_the_instant_one():
-    from openipu.graph import RunOptions, Tier
-    from openipu.session import compile_model
-
-    model = Function(lambda x: poptorch.for_loop(2, lambda y: y + 1, [x])[0])
-    compiled = compile_model(model, [torch.ones(2)], options=RunOptions(tier=Tier.COMPILED), show_progress=False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert compiled.executable.compile() is Tier.INSTANT
-    assert "loops, branches and functions of the host" in str(caught[0].message)
-    assert compiled.executable.run([torch.ones(2)]).outputs[0].tolist() == [3.0, 3.0]
 
 
 def test_a_cpu_op_runs_on_host_values_with_the_models_own_weights():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program
-from openipu.graph import Program, RunOptions, Tier
+from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.passes.buffers_in_place import write_in_place
@@ -86,7 +86,7 @@ def test_only_a_buffer_that_nobody_else_reads_is_written_in_place(kind: type[Cac
 @pytest.mark.parametrize("kind", [Cache, Puts, ReadsOld, ReturnsNew, ReturnsPart, ReturnsFlat])
 def test_results_and_buffers_are_those_of_eager_pytorch_and_stay_so(kind: type[Cache]) -> None:
     model, eager = kind().eval(), kind().eval()
-    executable = Executable(capture(model), RunOptions(tier=Tier.INSTANT))
+    executable = Executable(capture(model), RunOptions(engine=EngineMode.OPERATORS))
     executable.load_weights({}, dict(model.named_buffers()))
     found = [executable.run(list(make_inputs(step))).outputs[0] for step in range(ROWS)]
     with torch.no_grad():

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from openipu.graph import OutputKind, RunOptions, Tap, Tier
+from openipu.graph import EngineMode, OutputKind, RunOptions, Tap
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.engines import micro
 from openipu.run.engines.micro import draft_micro
@@ -85,7 +85,7 @@ def train(start_training, model, length=9, samples=3, ignored=None, **options):
     if ignored is not None:
         labels[:, ::4] = ignored
     mine, eager = copy.deepcopy(model), copy.deepcopy(model)
-    run_options = RunOptions(training=True, tier=Tier.INSTANT, **options)
+    run_options = RunOptions(training=True, engine=EngineMode.OPERATORS, **options)
     trained = start_training(mine, torch.optim.SGD(mine.parameters(), lr=0.5), (tokens, labels), run_options)
     optimizer, losses, wanted = torch.optim.SGD(eager.parameters(), lr=0.5), [], []
     for _ in range(3):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program
-from openipu.graph import Program, RunOptions, Tier
+from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.images import direct_convolutions
@@ -61,8 +61,8 @@ def capture(model: nn.Module, x: torch.Tensor) -> Program:
     return capture_program(model, (x,), {}, training=False, optimizer=None, name=type(model).__name__)
 
 
-def start(model: nn.Module, x: torch.Tensor, tier: Tier) -> Executable:
-    executable = Executable(capture(model, x), RunOptions(tier=tier))
+def start(model: nn.Module, x: torch.Tensor, engine: EngineMode) -> Executable:
+    executable = Executable(capture(model, x), RunOptions(engine=engine))
     executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
     return executable
 
@@ -109,12 +109,12 @@ def test_native_code_computes_what_pytorch_does(threads: int) -> None:
         assert wanted.isnan().any()
 
 
-def test_the_compiled_tier_has_the_results_of_eager_pytorch_and_takes_new_weights() -> None:
+def test_kernels_have_the_results_of_eager_pytorch_and_take_new_weights() -> None:
     torch.manual_seed(0)
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
-    executable = start(model, x, Tier.COMPILED)
+    executable = start(model, x, EngineMode.KERNELS)
     check(executable, model, x)
-    assert executable.tier is Tier.COMPILED
+    assert executable.engine_mode is EngineMode.KERNELS
     with torch.no_grad():
         for value in [*model.parameters(), *model.buffers()]:
             if value.is_floating_point():
@@ -125,47 +125,40 @@ def test_the_compiled_tier_has_the_results_of_eager_pytorch_and_takes_new_weight
 
 def test_the_next_program_finds_the_code_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
-    check(start(model, x, Tier.COMPILED), model, x)
+    check(start(model, x, EngineMode.KERNELS), model, x)
 
     def refuse(self: NativeBuild, *_: object, **__: object) -> None:
         raise AssertionError("compiled again")
 
     monkeypatch.setattr(NativeBuild, "__init__", refuse)
     x = torch.randn(5, 1, 28, 28)  # of another number of images, too
-    for tier in (Tier.COMPILED, Tier.AUTO):
-        executable = start(model, x, tier)
+    for engine in (EngineMode.KERNELS, EngineMode.AUTO):
+        executable = start(model, x, engine)
         check(executable, model, x)
-        assert executable.tier is Tier.COMPILED
+        assert executable.engine_mode is EngineMode.KERNELS
 
 
-def test_code_from_the_background_is_taken_over_and_given_back_where_it_is_slower(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
+def test_kernels_from_the_background_are_taken_over(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "0")
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
-    executable = start(model, x, Tier.AUTO)
+    executable = start(model, x, EngineMode.AUTO)
     check(executable, model, x)
-    assert executable.tier is Tier.INSTANT
-    tiers = executable._tiers
-    tiers._take_over(NativeBuild(tiers._write_job(), background=False))
-    assert executable.tier is Tier.COMPILED
+    assert executable.engine_mode is EngineMode.OPERATORS
+    executable._supervisor._build.process.wait()
     check(executable, model, x)
-    tiers._decide(instant=1.0, compiled=2.0)
-    assert executable.tier is Tier.INSTANT
+    assert executable.engine_mode is EngineMode.KERNELS
     check(executable, model, x)
-    assert start(model, x, Tier.AUTO).compile() is Tier.INSTANT  # the verdict is kept
 
 
-def test_without_a_compiler_the_instant_tier_runs_it_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
+def test_without_a_compiler_operators_run_it_with_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
-    executable = start(model, x, Tier.COMPILED)
+    executable = start(model, x, EngineMode.KERNELS)
     with pytest.warns(UserWarning, match=r"could not be compiled.*no C\+\+ compiler: no-such-compiler"):
         check(executable, model, x)
-    assert executable.tier is Tier.INSTANT
+    assert executable.engine_mode is EngineMode.OPERATORS
 
 
 def test_code_is_written_where_more_of_each_vector_is_in_use() -> None:

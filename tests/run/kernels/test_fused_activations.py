@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from openipu.capture import capture_program
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
@@ -72,7 +72,7 @@ def list_activations(model):
 def test_an_activation_is_computed_with_the_product_in_front_of_it(activation, name):
     model = Net(activation)
     assert list_activations(model) == [name, ("none", "")]
-    executable = Executable(capture(model), RunOptions(tier=Tier.INSTANT))
+    executable = Executable(capture(model), RunOptions(engine=EngineMode.OPERATORS))
     executable.load_weights(dict(model.named_parameters()), {})
     torch.testing.assert_close(executable.run([ROWS]).outputs[0], model(ROWS), rtol=1e-5, atol=1e-5)
 
@@ -81,7 +81,7 @@ def test_an_activation_is_computed_with_the_product_in_front_of_it(activation, n
 def test_a_product_that_somebody_else_reads_keeps_its_own_values():
     model = Net(functional.gelu, twice=True)
     assert list_activations(model) == [("none", ""), ("none", "")]
-    executable = Executable(capture(model), RunOptions(tier=Tier.INSTANT))
+    executable = Executable(capture(model), RunOptions(engine=EngineMode.OPERATORS))
     executable.load_weights(dict(model.named_parameters()), {})
     torch.testing.assert_close(executable.run([ROWS]).outputs, model(ROWS), rtol=1e-5, atol=1e-5)
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from openipu.capture import capture_program
-from openipu.graph import RunOptions, Tap, Tier
+from openipu.graph import EngineMode, RunOptions, Tap
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.passes.fused_attention import attend, fuse_attention
@@ -73,7 +73,7 @@ def count_fused(program, options=None):
 def compare(model, *inputs):
     """With what PyTorch computes; also says how many calls attention has become."""
     program = capture(model, *inputs)
-    executable = Executable(program, RunOptions(tier=Tier.INSTANT))
+    executable = Executable(program, RunOptions(engine=EngineMode.OPERATORS))
     executable.load_weights({}, {})
     found = executable.run(list(inputs)).outputs
     expected = model(*inputs)
@@ -115,7 +115,7 @@ def test_masks_of_every_shape_are_added_in_the_call(shape):
 def test_one_number_for_all_scores_is_no_mask():
     program = capture(Attention(), QUERY, KEY, VALUE, torch.tensor(0.5))  # eager PyTorch has no kernel for it
     assert count_fused(program) == 0
-    executable = Executable(program, RunOptions(tier=Tier.INSTANT))
+    executable = Executable(program, RunOptions(engine=EngineMode.OPERATORS))
     executable.load_weights({}, {})
     found = executable.run([QUERY, KEY, VALUE, torch.tensor(0.5)]).outputs[0]
     torch.testing.assert_close(found, Attention()(QUERY, KEY, VALUE), rtol=1e-5, atol=1e-6)
@@ -143,7 +143,7 @@ def test_a_mask_in_front_of_a_plain_softmax_stays_where_rows_without_places_are_
     model, inputs = WrittenOut(masked=True), (QUERY, KEY, VALUE, mask)
     program = capture(model, *inputs)
     assert count_fused(program) == 0
-    executable = Executable(program, RunOptions(tier=Tier.INSTANT))
+    executable = Executable(program, RunOptions(engine=EngineMode.OPERATORS))
     executable.load_weights({}, {})
     torch.testing.assert_close(executable.run(list(inputs)).outputs[0], model(*inputs), equal_nan=True)
 
@@ -163,7 +163,7 @@ def test_half_that_is_rounded_between_its_operators_stays_written_out():
 
 def test_attention_of_half_is_computed_in_float32_and_rounded_once():
     model, inputs = Attention(), (QUERY.half(), KEY.half(), VALUE.half())
-    executable = Executable(capture(model, *inputs), RunOptions(tier=Tier.INSTANT))
+    executable = Executable(capture(model, *inputs), RunOptions(engine=EngineMode.OPERATORS))
     executable.load_weights({}, {})
     found = executable.run(list(inputs)).outputs[0]
     expected = model(*(value.float() for value in inputs))

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
-from openipu.graph import OutputMode, RunOptions, Tier
+from openipu.graph import EngineMode, OutputMode, RunOptions
 from openipu.run import Executable
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.images import layout
 from openipu.run.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
 from openipu.run.images.layout import lay_out_images
@@ -171,7 +171,7 @@ def make_executable(model, accumulation=1, *, half=False, **options):
     program = capture_program(
         net, (images[:BATCH], labels[:BATCH]), {}, training=True, optimizer=spec, name=model.__name__
     )
-    chosen = {"tier": Tier.INSTANT, "output_mode": OutputMode.ALL, **options}
+    chosen = {"engine": EngineMode.OPERATORS, "output_mode": OutputMode.ALL, **options}
     executable = Executable(program, RunOptions(training=True, gradient_accumulation=accumulation, **chosen))
     executable.load_weights(dict(net.named_parameters()), dict(net.named_buffers()))
     executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))
@@ -311,10 +311,10 @@ def test_a_deterministic_program_uses_no_native_code(eager_pass, code):
 def test_a_program_that_runs_uses_the_code_once_it_is_there(eager_pass, code, monkeypatch):
     """The engine is built anew between two runs, once, and goes on from the same weights."""
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
-    monkeypatch.setattr(tiers, "find_products", lambda graph: [])
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "find_products", lambda graph: [])
     install_tiles(None)
-    executable, images, labels = make_executable(Frozen, tier=Tier.AUTO)
+    executable, images, labels = make_executable(Frozen, engine=EngineMode.AUTO)
     train(executable, images, labels, steps=1)
     install_tiles(code)
     train(executable, images, labels, steps=2)

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.half.rounding import round_values
 from openipu.run.native.shared_kernels import load_dropout
 from openipu.run.passes.native_dropout import (
@@ -111,7 +111,7 @@ class Net(nn.Module):
         return nn.functional.mse_loss(self.second(scores @ hidden), rows[:, :8])
 
 
-def make_executable(folding, accumulation=3, tier=Tier.INSTANT, half=False):
+def make_executable(folding, accumulation=3, engine=EngineMode.OPERATORS, half=False):
     torch.manual_seed(0)
     net, rows = Net(), torch.rand(16 * accumulation, 24)
     if half:
@@ -125,7 +125,7 @@ def make_executable(folding, accumulation=3, tier=Tier.INSTANT, half=False):
         gradient_accumulation=accumulation,
         random_seed=5,
         folding=folding,
-        tier=tier,
+        engine=engine,
         stochastic_rounding=half,
     )
     executable = Executable(program, options)
@@ -175,10 +175,10 @@ def test_without_native_code_operators_drop():
 def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
     """The engine is built anew between two runs, once, and goes on from the same weights."""
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
     install_dropout(None)
-    expected = train(*make_executable(folding=True, tier=Tier.AUTO), steps=4)
-    executable, rows = make_executable(folding=True, tier=Tier.AUTO)
+    expected = train(*make_executable(folding=True, engine=EngineMode.AUTO), steps=4)
+    executable, rows = make_executable(folding=True, engine=EngineMode.AUTO)
     losses = [executable.run([rows]).outputs[0]]
     calls = []
     install_dropout(lambda *operands: calls.append(operands) or kernel(*operands))

@@ -8,7 +8,7 @@ import torch
 from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.engines.micro import draft_micro
-from openipu.run.engines.pass_list import INSTANT, Setting
+from openipu.run.engines.pass_list import BOUND, Setting
 from openipu.run.native.shared_kernels import load_gelu
 from openipu.run.passes import native_gelu
 from openipu.run.passes.native_gelu import (
@@ -109,7 +109,7 @@ def test_deterministic_runs_and_inference_do_without(options, uses):
     install_gelu(lambda *arguments: None)
     try:
         assert has_gelu()
-        (entry,) = [entry for entry in INSTANT if entry.name == "gelu by native code"]
+        (entry,) = [entry for entry in BOUND if entry.name == "gelu by native code"]
         assert entry.when(Setting(None, options)) is uses
     finally:
         install_gelu(None)

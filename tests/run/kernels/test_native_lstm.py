@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program
-from openipu.graph import Program, RunOptions, Tier
+from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.micro import draft_micro
@@ -48,7 +48,7 @@ def capture(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Program:
 
 
 def start(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Executable:
-    executable = Executable(capture(model, inputs), RunOptions(tier=Tier.COMPILED))
+    executable = Executable(capture(model, inputs), RunOptions(engine=EngineMode.KERNELS))
     executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
     return executable
 
@@ -87,7 +87,7 @@ def test_native_layers_give_what_eager_pytorch_gives(bias: bool) -> None:
     model, inputs = Model(bias=bias).eval(), make_inputs()
     executable = start(model, inputs)
     check(executable, model, inputs)
-    assert executable.tier is Tier.COMPILED
+    assert executable.engine_mode is EngineMode.KERNELS
 
 
 @pytest.mark.parametrize(("steps", "batch", "hidden"), [(1, 1, 3), (5, 1, 64), (2, 6, 16), (3, 13, 33)])

@@ -10,10 +10,10 @@ from torch import fx, nn
 from torch.nn import functional
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.images import joined_norms, layout
 from openipu.run.images.joined_norms import join_norms
 from openipu.run.images.norms import NormCode, differentiate, has_norms, install_norms, normalize
@@ -169,7 +169,7 @@ def make_executable(accumulation=1, **options):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     spec = describe_optimizer(optimizer, {id(value): name for name, value in net.named_parameters()})
     program = capture_program(net, (images[:4], labels[:4]), {}, training=True, optimizer=spec, name="residual")
-    settings = {"tier": Tier.INSTANT, "gradient_accumulation": accumulation, "folding": False, **options}
+    settings = {"engine": EngineMode.OPERATORS, "gradient_accumulation": accumulation, "folding": False, **options}
     executable = Executable(program, RunOptions(training=True, **settings))
     executable.load_weights(dict(net.named_parameters()), dict(net.named_buffers()))
     executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))
@@ -250,10 +250,10 @@ def test_without_native_code_operators_normalize(drafts):
 
 @pytest.mark.slow
 def test_a_program_that_runs_uses_the_code_once_it_is_there(code, drafts, monkeypatch):
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
-    monkeypatch.setattr(tiers, "find_tiled", lambda graph: False)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "find_tiled", lambda graph: False)
     install_norms(None)
-    executable, inputs, net = make_executable(tier=Tier.AUTO)
+    executable, inputs, net = make_executable(engine=EngineMode.AUTO)
     executable.run(inputs)
     assert not drafts
     install_norms(code)

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.native import sources
 from openipu.run.native.shared_kernels import load_products
 from openipu.run.native.source_files import compile_source
@@ -139,7 +139,7 @@ class Perceptron(nn.Module):
         return nn.functional.mse_loss(self.second(torch.relu(self.first(rows))), rows)
 
 
-def make_executable(accumulation=1, *, folding=True, deterministic=False, tier=Tier.INSTANT):
+def make_executable(accumulation=1, *, folding=True, deterministic=False, engine=EngineMode.OPERATORS):
     torch.manual_seed(0)
     net = Perceptron()
     rows = torch.randn(BATCH * accumulation, WIDTH)
@@ -148,7 +148,7 @@ def make_executable(accumulation=1, *, folding=True, deterministic=False, tier=T
         gradient_accumulation=accumulation,
         folding=folding,
         deterministic=deterministic,
-        tier=tier,
+        engine=engine,
     )
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     spec = describe_optimizer(optimizer, {id(value): name for name, value in net.named_parameters()})
@@ -226,9 +226,9 @@ def test_without_native_code_libraries_multiply(monkeypatch):
 def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
     """The engine is built anew between two runs, once, and goes on from the same weights."""
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
     install_products(None)
-    executable, rows = make_executable(tier=Tier.AUTO)
+    executable, rows = make_executable(engine=EngineMode.AUTO)
     executable.run([rows])
     calls = []
     install_products(lambda *operands: calls.append(operands) or kernel(*operands))

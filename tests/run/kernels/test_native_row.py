@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program
-from openipu.graph import Program, RunOptions, Tier
+from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.micro import draft_micro
@@ -47,7 +47,7 @@ def capture(model: nn.Module, x: torch.Tensor) -> Program:
 
 
 def start(model: nn.Module, x: torch.Tensor) -> Executable:
-    executable = Executable(capture(model, x), RunOptions(tier=Tier.COMPILED))
+    executable = Executable(capture(model, x), RunOptions(engine=EngineMode.KERNELS))
     executable.load_weights(dict(model.named_parameters()), {})
     return executable
 
@@ -90,7 +90,7 @@ def test_native_products_give_what_eager_pytorch_gives() -> None:
     model, x = Model().eval(), torch.randn(1, 150)
     executable = start(model, x)
     check(executable, model, x)
-    assert executable.tier is Tier.COMPILED
+    assert executable.engine_mode is EngineMode.KERNELS
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])

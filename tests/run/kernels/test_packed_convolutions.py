@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run.engines import pass_list
 from openipu.run.images import packed_convolutions
 from openipu.session import Compiled, compile_model
@@ -121,7 +121,7 @@ MODELS = {
 
 
 def compile_inference(model: nn.Module, x: torch.Tensor) -> Compiled:
-    options = RunOptions(tier=Tier.INSTANT)
+    options = RunOptions(engine=EngineMode.OPERATORS)
     compiled = compile_model(model, [x], options=options, show_progress=False)
     compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
     return compiled
@@ -184,7 +184,7 @@ def test_a_sum_takes_memory_that_nobody_reads_again(
 
     monkeypatch.setattr(packed_convolutions, "PackedConvolution", Noted)
     compiled = compile_inference(model().eval(), torch.randn(2, 4, 32, 32))
-    assert compiled.executable.tier is Tier.INSTANT
+    assert compiled.executable.engine_mode is EngineMode.OPERATORS
     assert sum(kernel.overwrites for kernel in made) == count
 
 
@@ -199,8 +199,8 @@ def test_newly_loaded_weights_and_statistics_are_packed_again() -> None:
 
 
 def test_a_training_program_packs_nothing() -> None:
-    names = [entry.name for entry in pass_list.INSTANT if "convolutions" in entry.name]
-    entry = next(entry for entry in pass_list.INSTANT if entry.name == names[0])
+    names = [entry.name for entry in pass_list.BOUND if "convolutions" in entry.name]
+    entry = next(entry for entry in pass_list.BOUND if entry.name == names[0])
     setting = pass_list.Setting(None, RunOptions(training=True))  # type: ignore[arg-type]
     assert not entry.when(setting)
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program
-from openipu.graph import InputKind, RunOptions, Tier
+from openipu.graph import EngineMode, InputKind, RunOptions
 from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
@@ -160,7 +160,7 @@ def test_one_row_and_a_wide_weight_are_onednns_where_mkl_uses_one_thread_for_the
     torch.manual_seed(0)
     model, row = Head().eval(), torch.randn(1, 64)
     assert pack(model, row)[1] == packed, "64 x 20,000 is more than 2^20"
-    executable = Executable(capture(model, row), RunOptions(tier=Tier.INSTANT))
+    executable = Executable(capture(model, row), RunOptions(engine=EngineMode.OPERATORS))
     for _ in range(2):
         nn.init.normal_(model.weight)
         executable.load_weights(dict(model.named_parameters()), {})

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, mark_loss
-from openipu.graph import RECURRENT_OPS, InputKind, OutputKind, Program, RunOptions, Tier
+from openipu.graph import RECURRENT_OPS, EngineMode, InputKind, OutputKind, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
@@ -200,7 +200,7 @@ def test_layers_of_inference_keep_their_weights_packed_and_follow_newly_loaded_o
 ) -> None:
     source = torch.randn(BATCH, STEPS, FEATURES, dtype=dtype)
     model = Model(bias=bias).to(dtype)
-    executable = Executable(capture(model, source, training=False), RunOptions(tier=Tier.INSTANT))
+    executable = Executable(capture(model, source, training=False), RunOptions(engine=EngineMode.OPERATORS))
     assert len(executable._lanes.first.memory._followers) == 4, "two layers in two directions"
     for _ in range(2):
         for parameter in model.parameters():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run.images import packed_convolutions, tiled_convolutions
 from openipu.run.images.tiled_convolutions import (
     TileCode,
@@ -182,7 +182,7 @@ def compile_block(model, x, code: TileCode | None):
         patch.setattr(
             "openipu.run.engines.pass_list.pack_convolutions", lambda draft, memory: original(draft, memory, code)
         )
-        compiled = compile_model(model, [x], options=RunOptions(tier=Tier.INSTANT), show_progress=False)
+        compiled = compile_model(model, [x], options=RunOptions(engine=EngineMode.OPERATORS), show_progress=False)
         compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
         compiled.executable.run([x])
     return compiled
@@ -240,11 +240,11 @@ def list_parts(monkeypatch, model, x) -> NativeParts:
     """What a program asks for."""
     seen: list[NativeParts] = []
     monkeypatch.setattr(
-        "openipu.run.engines.tiers.list_native_parts",
+        "openipu.run.engines.supervisor.list_native_parts",
         lambda draft: seen.append(list_native_parts(draft)) or NativeParts(),
     )
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    compiled = compile_model(model, [x], options=RunOptions(tier=Tier.AUTO), show_progress=False)
+    compiled = compile_model(model, [x], options=RunOptions(engine=EngineMode.AUTO), show_progress=False)
     compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))
     compiled.executable.run([x])
     return seen.pop()

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from openipu.graph import OutputKind, RunOptions, Tap, Tier
+from openipu.graph import EngineMode, OutputKind, RunOptions, Tap
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.engines import micro
 from openipu.run.engines.micro import draft_micro
@@ -61,7 +61,7 @@ def train(start_training, model, shape, **options):
     batches = options.get("gradient_accumulation", 1)
     inputs = tuple(3 * torch.randn(shape[0] * batches, *shape[1:]) for _ in range(2))
     mine, eager = copy.deepcopy(model), copy.deepcopy(model)
-    run_options = RunOptions(training=True, tier=Tier.INSTANT, **options)
+    run_options = RunOptions(training=True, engine=EngineMode.OPERATORS, **options)
     trained = start_training(mine, torch.optim.SGD(mine.parameters(), lr=0.1), inputs, run_options)
     optimizer = torch.optim.SGD(eager.parameters(), lr=0.1)
     for _ in range(3):

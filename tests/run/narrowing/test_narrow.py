@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import random
-import shutil
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer
-from openipu.graph import RunOptions, Tap, Tier
+from openipu.graph import RunOptions, Tap
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines import pass_list
@@ -150,16 +149,6 @@ def test_dropout_keeps_the_same_elements(start_training, monkeypatch, batches):
     found = train(start_training, model, inputs, gradient_accumulation=batches)
     monkeypatch.setattr(pass_list, "narrow_rows", lambda draft: None)
     compare(found, train(start_training, model, inputs, gradient_accumulation=batches), batches)
-
-
-@pytest.mark.slow
-def test_compiled_code_gives_the_same(start_training, tmp_path, monkeypatch):
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
-    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
-    model, inputs = Classifier(layers=1, dropout=0.3), make_inputs()
-    found = train(start_training, model, inputs, tier=Tier.COMPILED)
-    compare(found, train(start_training, model, inputs, tier=Tier.INSTANT))
 
 
 def test_inference_gives_the_results_of_eager_pytorch():

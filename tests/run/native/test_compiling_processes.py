@@ -11,15 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
-from torch import nn
 
-from openipu.graph import RunOptions, Tier
-from openipu.run.engines import compile_choice
 from openipu.run.native import NativeBuild
 from openipu.run.native.process import Priority, lower_priority
 from openipu.run.native.shared_kernels import write_job
-from openipu.run.native.spare_thread import give_thread, take_thread_back
 
 pytestmark = [
     pytest.mark.slow,
@@ -233,21 +228,6 @@ def test_priorities_are_read_back_from_the_system(further, expected):
     assert found == [f"normal priority, {expected}, normal priority", "normal priority"]
 
 
-def test_without_priorities_the_program_runs_with_one_thread_fewer_until_nothing_compiles():
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(4)
-        give_thread()
-        give_thread()
-        assert torch.get_num_threads() == 3
-        take_thread_back()
-        assert torch.get_num_threads() == 3
-        take_thread_back()
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_a_compiler_may_be_started_by_a_thread_that_ends(cache):
     made = []
     thread = threading.Thread(target=lambda: made.append(NativeBuild(write_job(), background=True)))
@@ -270,54 +250,3 @@ def test_a_forked_child_that_ends_leaves_its_parents_compiler_alone(cache):
     assert list_scratch(cache)
     build.stop()
     assert not list_scratch(cache)
-
-
-class Stack(nn.Module):
-    def __init__(self, layers):
-        super().__init__()
-        self.layers = nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers)))
-
-    def forward(self, x):
-        return nn.functional.mse_loss(self.layers(x), x)
-
-
-def start(start_training, layers):
-    model, leaves = Stack(layers), (torch.ones(2, 4),)
-    options = RunOptions(training=True, tier=Tier.AUTO)
-    return start_training(model, torch.optim.SGD(model.parameters(), lr=0.1), leaves, options).executable
-
-
-def test_a_compilation_waits_until_the_run_has_gone_on_for_twice_as_long_as_compiling_takes(
-    start_training, monkeypatch
-):
-    monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
-    small, large, larger = (start(start_training, layers).program for layers in (1, 60, 120))
-    assert compile_choice.choose_least_patience() == 20.0  # seconds: shorter runs are never worth it
-    assert compile_choice.choose_patience(small) >= 20.0
-    assert compile_choice.estimate_seconds(large) > 1.2 * compile_choice.estimate_seconds(small)
-    assert compile_choice.choose_patience(large) == 2 * compile_choice.estimate_seconds(large)
-    # Layers that repeat are compiled once.
-    assert compile_choice.estimate_seconds(larger) < 1.5 * compile_choice.estimate_seconds(large)
-    monkeypatch.setenv(compile_choice.PATIENCE_VARIABLE, "7")
-    assert compile_choice.choose_patience(large) == 7.0, "who sets it has decided"
-
-
-def test_a_run_is_not_compiled_before_it_is_worth_it_and_says_when_it_is(start_training, monkeypatch, caplog, cache):
-    monkeypatch.delenv(compile_choice.PATIENCE_VARIABLE)
-    caplog.set_level("INFO", logger="openipu")
-    executable = start(start_training, 1)
-    tiers, patience = executable._tiers, int(compile_choice.choose_patience(executable.program))
-    tiers.start()
-    for _ in range(patience):
-        tiers.note_run(1.0)
-    assert tiers._build is None
-    assert "compiled" not in caplog.text
-    tiers.note_run(1.0)
-    assert tiers._build is not None
-    assert (
-        f"Stack is being compiled in the background, at low priority: its steps have taken {patience + 1} s, "
-        "1,000.00 ms each"
-    ) in caplog.text
-    tiers._build.stop()
-    tiers.note_run(1.0)
-    assert "stays in the instant tier: compiling it ended after" in caplog.text

@@ -12,9 +12,9 @@ from torch import nn
 
 import poptorch
 from openipu.errors import OptionError
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.run.repeatable import Repeatable
-from openipu.session import choose_determinism, choose_tier
+from openipu.session import choose_determinism, choose_engine
 from poptorch.options._translate import build_run_options
 
 pytestmark = pytest.mark.slow
@@ -46,12 +46,12 @@ def train(case, number, threads, cache):
     ],
 )
 def test_weights_and_losses_are_the_same_bits_in_every_process(case, threads, others, tmp_path):
-    tier, expected = train(case, 0, threads, tmp_path)
-    assert tier == "instant"
+    engine, expected = train(case, 0, threads, tmp_path)
+    assert engine == "operators"
     # Threads that wait for a core finish in another order; one thread alone has none.
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(others)]
     try:
-        assert train(case, 1, threads, tmp_path) == ["instant", expected]
+        assert train(case, 1, threads, tmp_path) == ["operators", expected]
     finally:
         for process in busy:
             process.kill()
@@ -60,19 +60,19 @@ def test_weights_and_losses_are_the_same_bits_in_every_process(case, threads, ot
     assert not (tmp_path / "scratch").exists()
 
 
-def test_a_deterministic_program_is_never_compiled_and_never_compared(start_training, monkeypatch, caplog):
+def test_a_deterministic_program_compiles_nothing(start_training, monkeypatch, caplog):
     monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "0")
     caplog.set_level("INFO", logger="openipu")
     model, leaves = Small(), (torch.ones(2, 4),)
     options = RunOptions(training=True, deterministic=True, stochastic_rounding=True)
     trained = start_training(model, torch.optim.SGD(model.parameters(), lr=0.1), leaves, options)
     for _ in range(300):
-        trained.executable._tiers.note_run(1.0)
+        trained.executable._supervisor.note_run(1.0)
     trained.executable.run(leaves)
-    assert trained.executable.tier is Tier.INSTANT
-    assert trained.executable._tiers._build is None
-    assert "Small runs deterministically: in the instant tier, with 1 threads." in caplog.text
-    assert "compiled" not in caplog.text
+    assert trained.executable.engine_mode is EngineMode.OPERATORS
+    assert trained.executable._supervisor._build is None
+    assert "Small runs deterministically: compiles nothing, with 1 threads." in caplog.text
+    assert "being compiled" not in caplog.text
 
 
 class Small(nn.Module):
@@ -154,10 +154,10 @@ def test_the_switch_is_an_option_a_variable_and_an_argument(monkeypatch):
         choose_determinism(RunOptions())
 
 
-def test_the_compiled_tier_and_determinism_exclude_each_other(monkeypatch):
-    monkeypatch.setenv("OPENIPU_TIER", "compiled")
-    with pytest.raises(OptionError, match="A deterministic run uses the instant tier"):
-        choose_tier(RunOptions(deterministic=True))
+def test_waiting_for_kernels_and_determinism_exclude_each_other(monkeypatch):
+    monkeypatch.setenv("OPENIPU_ENGINE", "kernels")
+    with pytest.raises(OptionError, match="A deterministic run compiles nothing"):
+        choose_engine(RunOptions(deterministic=True))
 
 
 def test_a_script_that_is_run_deterministically_and_its_processes_know(tmp_path):

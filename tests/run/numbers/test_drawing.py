@@ -10,7 +10,7 @@ from openipu.capture import capture_program
 from openipu.graph import InputKind, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import draft_graph
-from openipu.run.passes.seeded_random import compute_bits, draw_bits, expand_bits, random_bits, seed_draws
+from openipu.run.passes.seeded_random import compute_bits, draw_bits, random_bits, seed_draws
 
 SEED = torch.tensor(123456789, dtype=torch.int32)
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 65), (64, 1024)]
@@ -66,8 +66,6 @@ def test_dropout_becomes_a_function_of_the_seed():
     seed_draws(draft)
     assert [entry.kind for entry in draft.inputs].count(InputKind.SEED) == 1
     assert len(draft.graph.find_nodes(op="call_function", target=random_bits)) == 1
-    expand_bits(draft)
-    assert not draft.graph.find_nodes(op="call_function", target=random_bits)
     assert all(isinstance(node.meta["val"], torch.Tensor) for node in draft.graph.nodes if node.op == "call_function")
     module = fx.GraphModule(nn.Module(), draft.graph)
     arguments = {InputKind.SEED: SEED, InputKind.INPUT: torch.ones(4, 8)}

@@ -1,4 +1,4 @@
-"""Half precision in the instant tier: float32 inside an operator, one rounding to half behind it."""
+"""Half precision: float32 inside an operator, one rounding to half behind it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from openipu.run import Executable
 from openipu.run.drafts.draft import draft_graph
 from openipu.run.engines.micro import draft_micro
 from openipu.run.half.operators import PRODUCTS, WIDENED
-from openipu.run.half.windows import store_windowed_values
 from openipu.run.passes.simplify import simplify
 
 aten = torch.ops.aten
@@ -216,26 +215,6 @@ def test_a_conversion_there_and_back_goes_and_a_rounding_stays(build_program):
     assert targets.count(aten._to_copy.default) == 2
     (found,) = Executable(program, RunOptions()).run([x]).outputs
     assert torch.equal(found, convert(x))
-
-
-def test_what_windows_read_is_stored_for_the_compiler(build_program):
-    def pool(x):
-        return F.avg_pool2d(F.max_pool2d(x * 2, 2), 2)
-
-    x = draw(1, 2, 8, 8)
-    program = build_program(lambda x: (pool(x),), inputs={"x": x}, returns=[(OutputKind.OUTPUT, "y")])
-    draft = draft_graph(program.micro, program.constants)
-    simplify(draft)
-    store_windowed_values(draft)
-    draft.graph.lint()
-    stored = draft.graph.find_nodes(op="call_function", target=aten.as_strided.default)
-    # The largest of a window is chosen in float32, from numbers that were rounded to half; means are taken of half.
-    assert [str(node.args[0].target) for node in stored] == ["aten._to_copy.default"] * 2
-    assert [is_half(node) for node in stored] == [False, True]
-    assert is_half(stored[0].args[0].args[0])
-    assert all(node.meta["val"].is_contiguous() for node in stored)
-    (found,) = torch.fx.GraphModule(nn.Module(), draft.graph)(x)
-    assert torch.equal(found, pool(x))
 
 
 def list_operators(draft):

@@ -65,8 +65,8 @@ def test_a_step_gives_the_same_bits_as_through_half(monkeypatch, settings):
     found = train(**settings)
     left_out = ("keep rounded values in float32", "add products in place")
     monkeypatch.setattr(
-        "openipu.run.engines.micro.INSTANT",
-        tuple(entry for entry in pass_list.INSTANT if entry.name not in left_out),
+        "openipu.run.engines.micro.BOUND",
+        tuple(entry for entry in pass_list.BOUND if entry.name not in left_out),
     )
     monkeypatch.setattr(accumulation, "_SPARSE", float("inf"))
     expected = train(**settings)
@@ -78,8 +78,8 @@ def test_a_step_gives_the_same_bits_as_through_half(monkeypatch, settings):
 def test_with_half_partials_few_sums_are_rounded_the_other_way(monkeypatch):
     found = train(half_partials=True)
     monkeypatch.setattr(
-        "openipu.run.engines.micro.INSTANT",
-        tuple(entry for entry in pass_list.INSTANT if entry.name != "add products in place"),
+        "openipu.run.engines.micro.BOUND",
+        tuple(entry for entry in pass_list.BOUND if entry.name != "add products in place"),
     )
     expected = train(half_partials=True)
     # A library adds a product in another order than an operator behind it: single float32 sums end elsewhere.

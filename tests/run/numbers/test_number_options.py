@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.errors import ArithmeticFaultError
-from openipu.graph import OutputMode, RunOptions, Tier
+from openipu.graph import OutputMode, RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.update.rounded_rules import plan_rounded_update
@@ -104,14 +104,6 @@ def test_an_update_that_overflows_names_its_parameter():
     with pytest.raises(ArithmeticFaultError, match="update of parameter weight overflows"):
         train(Layer(1.0), x, lr=1e6, floating_point_exceptions=True)
     train(Layer(1.0), x, lr=1.0, floating_point_exceptions=True)
-
-
-@pytest.mark.slow
-def test_both_tiers_round_to_the_same_bits():
-    options = {"stochastic_rounding": True, "half_overflow": Overflow.SATURATE, "random_seed": 1}
-    model, x = Layer(2.0**-14), torch.ones(1, 32, dtype=torch.half)
-    instant = train(model, x, calls=3, **options)
-    assert torch.equal(train(model, x, calls=3, tier=Tier.COMPILED, **options), instant)
 
 
 class Layers(torch.nn.Module):

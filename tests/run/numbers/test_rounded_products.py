@@ -10,11 +10,11 @@ import torch
 from torch import fx, nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
-from openipu.graph import RunOptions, Tier
+from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow, choose_chunk
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, tiers
+from openipu.run.engines import pass_list, supervisor
 from openipu.run.half.rounded_draws import round_by_chance, round_in_place
 from openipu.run.half.rounded_products import (
     has_half_products,
@@ -175,7 +175,7 @@ def make_executable(**options):
     torch.manual_seed(0)
     net = Perceptron().half()
     rows = torch.randn(BATCH, WIDTH).half()
-    settings = {"stochastic_rounding": True, "half_partials": True, "random_seed": 5, "tier": Tier.INSTANT}
+    settings = {"stochastic_rounding": True, "half_partials": True, "random_seed": 5, "engine": EngineMode.OPERATORS}
     optimizer = torch.optim.SGD(net.parameters(), lr=0.25)
     spec = describe_optimizer(optimizer, {id(value): name for name, value in net.named_parameters()})
     program = capture_program(net, (rows,), {}, training=True, optimizer=spec, name="perceptron")
@@ -246,7 +246,7 @@ def test_products_that_are_added_to_one_another_are_one_call_each(kernel, monkey
 
     def infer():
         program = capture_program(net, (rows,), {}, training=False, optimizer=None, name="branches")
-        options = RunOptions(stochastic_rounding=True, half_partials=True, random_seed=5, tier=Tier.INSTANT)
+        options = RunOptions(stochastic_rounding=True, half_partials=True, random_seed=5, engine=EngineMode.OPERATORS)
         executable = Executable(program, options)
         executable.load_weights(dict(net.named_parameters()), {})
         return executable.run([rows]).outputs[0]
@@ -276,9 +276,9 @@ def test_without_native_code_libraries_multiply(monkeypatch):
 
 @pytest.mark.slow
 def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
-    monkeypatch.setattr(tiers, "prepare_kernels", lambda *, build: None)
+    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
     install_half_products(None)
-    executable, rows = make_executable(tier=Tier.AUTO)
+    executable, rows = make_executable(engine=EngineMode.AUTO)
     executable.run([rows])
     calls = []
     install_half_products(lambda *operands: calls.append(operands) or kernel(*operands))

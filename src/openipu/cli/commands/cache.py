@@ -92,7 +92,7 @@ def _list(store: Store, arguments: argparse.Namespace) -> int:
         console.print(f"The cache at {escape(str(store.directory))} is empty.", soft_wrap=True)
         return 0
     table = make_table()
-    for heading in ("key", "program", "system", "tier"):
+    for heading in ("key", "program", "system", "kind"):
         table.add_column(heading, no_wrap=True)
     for heading in ("size", "made", "last use"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -103,7 +103,7 @@ def _list(store: Store, arguments: argparse.Namespace) -> int:
             entry.key[:12],
             f"[bold]{escape(described['program'])}[/]",
             escape(described["system"]),
-            escape(described["tier"]),
+            escape(described["kind"]),
             format_bytes(entry.size_bytes),
             f"{format_age(now - entry.created_seconds)} ago",
             "[green]in use[/]" if entry.in_use else f"{format_age(now - entry.used_seconds)} ago",
@@ -178,7 +178,7 @@ def _describe(entry: Summary) -> dict[str, Any]:
         "key": entry.key,
         "program": str(description.get("program", "")),
         "system": str(description.get("system", "")),
-        "tier": str(description.get("tier", "")),
+        "kind": str(description.get("kind", "")),
         "size_bytes": entry.size_bytes,
         "created_seconds": entry.created_seconds,
         "used_seconds": entry.used_seconds,

@@ -41,7 +41,7 @@ from openipu.overrides import Overrides, set_overrides
 if TYPE_CHECKING:
     from openipu.cli.live import LiveServer
 
-_WITH_VALUE = ("--system", "--profile", "--trace", "--export", "--tier", "--port")
+_WITH_VALUE = ("--system", "--profile", "--trace", "--export", "--engine", "--tier", "--port")
 _EPILOG = """\
 examples
   openipu run train.py --epochs 1
@@ -79,12 +79,15 @@ def add_parser(
         help="at the end, write each program with its weights as plain PyTorch and ONNX, under DIR",
     )
     parser.add_argument(
-        "--tier",
-        choices=("auto", "instant", "compiled"),
-        help="how to execute: at once, after a long compilation that pays in long runs, or one and then the other",
+        "--engine",
+        choices=("auto", "operators", "kernels"),
+        help="how to execute: with PyTorch's operators, with C++ kernels that the first step waits for, or first with "
+        "the one and then with the other",
     )
+    # The option of earlier versions.
+    parser.add_argument("--tier", dest="engine", choices=("auto", "instant", "compiled"), help=argparse.SUPPRESS)
     parser.add_argument(
-        "--deterministic", action="store_true", help="the same bits in every run of a seed, at the speed of one tier"
+        "--deterministic", action="store_true", help="the same bits in every run of a seed; compiles nothing"
     )
     parser.add_argument(
         "--tf1",
@@ -140,7 +143,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.module is None and not is_model:
         _check_script(script[0])
 
-    set_overrides(Overrides(system if arguments.system is not None else None, arguments.tier, profile_root))
+    set_overrides(Overrides(system if arguments.system is not None else None, arguments.engine, profile_root))
     if arguments.tf1:
         os.environ["OPENIPU_TF1"] = "1"
     if arguments.deterministic:

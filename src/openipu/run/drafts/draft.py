@@ -24,7 +24,6 @@ class Draft:
     inputs: tuple[GraphInput, ...]
     outputs: tuple[GraphOutput, ...]
     bound: dict[str, Any] = field(default_factory=dict)  # placeholder name -> a value that never changes
-    shared_states: dict[str, str] = field(default_factory=dict)  # state -> another one that stands for it too
 
     @property
     def output_node(self) -> fx.Node:

@@ -1,1 +1,1 @@
-"""Engines: how a program's step is executed, which of them runs, and every pass of each in order."""
+"""The engine: how a program's step is executed, when it is built again, and every pass in order."""

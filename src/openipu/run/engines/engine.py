@@ -1,4 +1,4 @@
-"""The two ways to execute a program's step on the same device memory.
+"""How a program's step is executed on device memory.
 
 In: a program, its lanes, options, how many micro-batches are folded into one call. Out: an `Engine`: one function for a
 call's worth of micro-batches, and what goes before the first and after the last one of an update. The executable may
@@ -12,13 +12,10 @@ from typing import Protocol
 
 import torch
 
-from openipu.graph import OutputKind, Program, RunOptions, Tier
+from openipu.graph import OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.micro import MicroFunction
-from openipu.run.engines.step_graph import draft_accumulation, draft_step, draft_update
-from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.memory.lanes import Lanes
-from openipu.run.native import NativeFunction
 from openipu.run.passes.float_exceptions import UpdateWatch
 from openipu.run.update.rules import UpdatePlan
 
@@ -26,7 +23,6 @@ from openipu.run.update.rules import UpdatePlan
 class Engine(Protocol):
     """Runs the micro-batches of one update, then the update."""
 
-    tier: Tier
     fold: int  # micro-batches in one call
 
     def function_of(self, replica: int) -> MicroFunction:
@@ -50,9 +46,8 @@ class Engine(Protocol):
         ...
 
 
-class InstantEngine:
-    """Generated Python over PyTorch's operators, with the updater's buckets. Its tier is the compiled one where native
-    functions of our own stand in the place of the operators that take most of the time."""
+class FastEngine:
+    """Generated Python over PyTorch's operators and C++ kernels, with the updater's buckets."""
 
     def __init__(
         self,
@@ -62,9 +57,8 @@ class InstantEngine:
         plan: UpdatePlan | None,
         make_draft: Callable[[], Draft],
         fold: int,
-        tier: Tier = Tier.INSTANT,
     ) -> None:
-        self.tier, self.fold = tier, fold
+        self.fold = fold
         self._lanes = lanes
         # Gradients that go to other instances first must be kept, too.
         self._accumulates = options.gradient_accumulation * options.replicas > fold or options.instances > 1
@@ -112,47 +106,3 @@ class InstantEngine:
         self._gradients = {}
         for watch in self._watches:
             watch.finish()
-
-
-class CompiledEngine:
-    """Native code for the whole step; or for one call of several, with accumulators, and for the update."""
-
-    tier = Tier.COMPILED
-
-    def __init__(self, functions: Sequence[NativeFunction], memory: DeviceMemory, fold: int) -> None:
-        self.fold = fold
-        gradients = {
-            entry.name: torch.zeros(entry.shape, dtype=entry.dtype)
-            for function in functions[1:]
-            for entry in function.gradients
-        }
-        self._gradients = gradients
-        self._accumulators = list(gradients.values())
-        self._function = functions[0].bind(memory, gradients)
-        self._update = functions[1].bind(memory, gradients) if len(functions) > 1 else None
-
-    def function_of(self, replica: int) -> MicroFunction:
-        return self._function
-
-    def begin(self) -> None:
-        if self._accumulators:
-            torch._foreach_zero_(self._accumulators)
-
-    def take_gradients(self, replica: int, values: Sequence[torch.Tensor]) -> None:
-        pass  # they never leave the graph
-
-    def list_gradients(self) -> Mapping[str, torch.Tensor]:
-        return self._gradients
-
-    def finish(self) -> None:
-        if self._update is not None:
-            self._update.call()
-
-
-def draft_units(program: Program, options: RunOptions, micro: Draft, scale: float, calls: int) -> list[Draft]:
-    """The graphs that a compiled engine needs, for so many calls an update."""
-    if program.update is None:
-        return [micro]
-    if calls == 1:
-        return [draft_step(program, options, micro, scale)]
-    return [draft_accumulation(micro, scale), draft_update(program, options)]

@@ -1,8 +1,7 @@
-"""Every pass from a captured graph to one that runs, by tier and in order: as `plan/planner.py` lists those of a plan.
+"""Every pass from a captured graph to one that runs, in order: as `plan/planner.py` lists those of a plan.
 
 In: a `Draft` of the micro graph, and a `Setting`: what the passes may ask for. Out: the same draft, changed. Between
-`MICRO` and the rest, several micro-batches may be folded into one draft (`fold_choice`); the compiled tier then joins
-forward, backward and update (`step_graph`) before its own passes.
+`MICRO` and the rest, several micro-batches may be folded into one draft (`fold_choice`).
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.half.keep_wide import add_products_in_place, keep_rounded_wide
 from openipu.run.half.rounded_draws import fuse_draws
 from openipu.run.half.rounded_products import has_half_products, join_half_products
-from openipu.run.half.rounding import apply_number_options, expand_rounding
-from openipu.run.half.stored_draws import store_draws
+from openipu.run.half.rounding import apply_number_options
 from openipu.run.half.wide_weights import read_wide_weights
-from openipu.run.half.windows import store_windowed_values
 from openipu.run.images.channels_last import lay_out_filters, use_products
 from openipu.run.images.joined_norms import join_norms
 from openipu.run.images.layout import lay_out_images
@@ -44,7 +41,6 @@ from openipu.run.passes.onednn_recurrent import use_onednn
 from openipu.run.passes.packed_recurrent import pack_recurrent
 from openipu.run.passes.packed_weights import pack_weights
 from openipu.run.passes.reused_memory import reuse_memory
-from openipu.run.passes.seeded_random import expand_bits
 from openipu.run.passes.simplify import own_outputs, simplify
 from openipu.run.passes.trained_gelu import use_gelu_in_training
 from openipu.run.passes.written_gelu import use_gelu
@@ -60,8 +56,8 @@ class Setting:
     program: Program
     options: RunOptions
     scale: float = 1.0  # the weight of one micro-batch in the reduced gradient
-    memory: DeviceMemory | None = None  # instant tier: what the draft will run on
-    updater: Updater | None = None  # instant tier: what applies gradients, if anything does
+    memory: DeviceMemory | None = None  # what the draft will run on
+    updater: Updater | None = None  # what applies gradients, if anything does
     accumulates: bool = False  # gradients of several calls are added up before an update
     kernels: NativeKernels = field(default_factory=NativeKernels)  # native code for convolutions and LSTM layers
 
@@ -85,7 +81,7 @@ class Pass:
     when: Callable[[Setting], bool] = lambda setting: True
 
 
-# Both tiers. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
+# Of one micro-batch. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
 MICRO: tuple[Pass, ...] = (
     Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps)),
     Pass("keep what a run needs", lambda draft, setting: _keep_results(draft, setting.program)),
@@ -110,7 +106,7 @@ MICRO: tuple[Pass, ...] = (
     Pass("own outputs", lambda draft, setting: own_outputs(draft)),
 )
 
-# Both tiers, once micro-batches are folded.
+# Once micro-batches are folded.
 FOLDED: tuple[Pass, ...] = (
     Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
     Pass(
@@ -150,7 +146,8 @@ def _may_reorder(setting: Setting) -> bool:
     return not setting.options.deterministic
 
 
-INSTANT: tuple[Pass, ...] = (
+# With the memory that it will run on, and the updater.
+BOUND: tuple[Pass, ...] = (
     Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
     Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
     Pass(
@@ -236,14 +233,6 @@ INSTANT: tuple[Pass, ...] = (
     ),
     # Behind all that read schemas, or whose functions may keep what they are given.
     Pass("write over what is not read again", lambda draft, setting: reuse_memory(draft), _hurries),
-)
-
-# Over each graph of the compiled tier: a whole step, or accumulation and update.
-COMPILED: tuple[Callable[[Draft], None], ...] = (
-    expand_rounding,
-    store_draws,
-    expand_bits,
-    store_windowed_values,
 )
 
 

@@ -1,4 +1,4 @@
-"""Stochastic rounding in the instant tier: drawing its bits and rounding are one call.
+"""Stochastic rounding: drawing its bits and rounding are one call.
 
 In: a graph in which random bits are drawn for one rounding. Out: the same graph with one call for both. It goes to
 native code if that has been installed, one pass over memory for any shape; else to the operators, some twenty passes.

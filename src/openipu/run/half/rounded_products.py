@@ -1,6 +1,6 @@
 """Half products with half partials by native code.
 
-In: a draft of the instant tier in which a product is computed in chunks of its inputs, and the running sum is rounded
+In: a draft in which a product is computed in chunks of its inputs, and the running sum is rounded
 behind each (`partials.py`). Out: the same draft, in which one call computes all of it, where native code has been
 installed: sums stay in registers from the first chunk to the last, are rounded there by the same bits, and a bias is
 added there as well. Chunks are added in another order, so that last bits differ before they are rounded. Half weights

@@ -7,12 +7,8 @@ the micro-batch's seed. By default nothing changes: PyTorch rounds to nearest, a
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import torch
 from torch import fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from openipu.graph import GraphInput, InputKind, RunOptions
 from openipu.graph.library import define_operator
@@ -86,44 +82,6 @@ def _is_narrowing(node: fx.Node) -> bool:
     source = node.args[0]
     value = source.meta.get("val") if isinstance(source, fx.Node) else None
     return isinstance(value, torch.Tensor) and value.dtype is torch.float32
-
-
-def expand_rounding(draft: Draft) -> None:
-    """Write the roundings as plain operators, which a compiler fuses with what is around them."""
-    for node in list(draft.graph.nodes):
-        if node.target is not round_half:
-            continue
-        *tensors, overflow = node.args
-        sources = [source for source in tensors if source is not None]
-        assert isinstance(overflow, str)
-        body = _trace_rounding(Overflow(overflow), stochastic=len(sources) == 2)
-        copies: dict[fx.Node, Any] = dict(zip(body.find_nodes(op="placeholder"), sources, strict=True))
-        with draft.graph.inserting_before(node):
-            returned = _inline(draft.graph, body, copies, node.meta)
-        node.replace_all_uses_with(returned)
-        draft.graph.erase_node(node)
-
-
-@cache
-def _trace_rounding(overflow: Overflow, stochastic: bool) -> fx.Graph:
-    """The operators of a rounding: the same for every shape."""
-    examples = [torch.empty(2, dtype=torch.float32, device="meta"), torch.empty(2, dtype=torch.int32, device="meta")]
-    traced = make_fx(lambda *tensors: round_values(overflow, *tensors))(*examples[: 2 if stochastic else 1])
-    graph: fx.Graph = traced.graph
-    return graph
-
-
-def _inline(graph: fx.Graph, body: fx.Graph, copies: dict[fx.Node, Any], meta: dict[str, Any]) -> fx.Node:
-    for inner in body.nodes:
-        if inner.op == "call_function":
-            copies[inner] = graph.node_copy(inner, copies.__getitem__)
-            if "device" in inner.kwargs:  # traced on meta tensors
-                copies[inner].kwargs = {**copies[inner].kwargs, "device": torch.device("cpu")}
-            set_value(copies[inner], meta)
-    (returned,) = body.output_node().args
-    assert isinstance(returned, fx.Node)
-    copy: fx.Node = copies[returned]
-    return copy
 
 
 def round_values(overflow: Overflow, values: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""Native code for convolutions, LSTM layers and products of one row: the compiled tier of such inference.
+"""Native code for convolutions, LSTM layers and products of one row, in inference.
 
 In: the `NativeParts` of a program. Out: a job for the compiling process; then the functions of the library that it has
-made. There is no program around them: `use_native_kernels` puts them into the graph of the instant tier.
+made. `use_native_kernels` puts them into the graph.
 """
 
 from __future__ import annotations

@@ -27,8 +27,6 @@ _DYING_SECONDS = 5.0  # for one that was killed, which takes time on a busy mach
 # Above that of the program: beside a thread that never sleeps, 45 of 1,024 + 45 parts of a core (the kernel's weights).
 _FURTHER_NICENESS = 14
 _MOST_NICENESS = 19
-# What could change generated code, or let it be read from a shared place, is not inherited.
-_DROPPED_PREFIXES = ("TORCHINDUCTOR_", "AOT_INDUCTOR", "AOTINDUCTOR", "TORCH_COMPILE", "TORCH_LOGS", "TORCH_TRACE")
 
 
 class Priority(StrEnum):
@@ -42,17 +40,10 @@ class Priority(StrEnum):
 def make_environment(scratch: Scratch) -> dict[str, str]:
     """The environment of a compiler: nothing of it lies outside of the private folder."""
     temporary = str(scratch.make_folder("tmp"))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)}
     return {
-        **kept,
+        **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), temporary),
-        "TORCHINDUCTOR_CACHE_DIR": str(scratch.make_folder("inductor")),
-        "TRITON_CACHE_DIR": str(scratch.make_folder("triton")),
-        # No pool of processes, which serves graphics processors alone.
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        # Precompiled headers are 290 MB, take longer to make than one program gains, and were shared in /tmp.
-        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     }
 
 

@@ -1,6 +1,6 @@
 """Native code that all programs share: rounding, dropout, GELU, products, norms, 3 x 3 filters, of any shape.
 
-Out: the code is installed for the instant tier, at once if the user's cache has it, else when a process in the
+Out: the code is installed, at once if the user's cache has it, else when a process in the
 background has compiled it, in some seconds. Until then, and without a compiler, operators
 do the same, with the same results; those of products and GELU in other last bits.
 """
@@ -60,10 +60,10 @@ def prepare_kernels(*, build: bool) -> None:
         _give_up(error)
 
 
-def take_over_kernels() -> None:
+def take_over_kernels(*, wait: bool = False) -> None:
     """Install what was built in the background, once it is there."""
     build = _builds[0] if _builds else None
-    if build is None or not build.done:
+    if build is None or not (wait or build.done):
         return
     _builds[:] = [None]
     try:

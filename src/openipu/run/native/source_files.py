@@ -25,12 +25,12 @@ _NARROWER = {"AVX2": ("-mno-avx512f",), "DEFAULT": ("-mno-avx",)}
 
 def write_source_job(name: str, source: str) -> NativeJob:
     """What the compiling process is told."""
-    key = make_native_key({"kernel": name, "source": source, "flags": list_flags()}, for_any_threads=True)
-    return NativeJob(key, {"units": [{"source": source}], "fold": 1, "threads": 1, "name": name})
+    key = make_native_key({"kernel": name, "source": source, "flags": list_flags()})
+    return NativeJob(key, name, source)
 
 
 def compile_source(source: str, folder: Path) -> Path:
-    """A library of a file in C++, by the compiler that Inductor would use as well."""
+    """A library of a file in C++."""
     written, made = folder / "kernels.cpp", folder / "kernels.so"
     written.write_text(source)
     command = [_find_compiler(), *list_flags(), str(written), "-o", str(made)]

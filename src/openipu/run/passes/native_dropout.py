@@ -1,4 +1,4 @@
-"""Dropout of the instant tier in one pass over memory, and without a mask in memory.
+"""Dropout in one pass over memory, and without a mask in memory.
 
 In: a draft whose dropouts multiply by a mask, drawn for them in some ten passes and kept for their gradients. Out: the
 same draft, in which native code, where that has been installed, draws the mask while it multiplies, once more for the

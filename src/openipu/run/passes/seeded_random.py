@@ -2,7 +2,7 @@
 
 In: a draft with operators that draw from a generator. Out: the same draft with `openipu::random_bits` instead, a pure
 function of one more placeholder, the micro-batch's seed. The bits of an element depend on the seed, the number of the
-draw and the element's place in its tensor alone: they are the same in both tiers, and whether micro-batches run one
+draw and the element's place in its tensor alone: they are the same whether micro-batches run one
 after the other or folded. Dropout, `rand` and `uniform` are drawn so; rarer distributions keep PyTorch's generator.
 """
 
@@ -34,59 +34,36 @@ ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
 DRAW_STEP, ROW_STEP, COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
 
 
-def compute_bits(seed: Any, draw: Any, shape: Sequence[int], first: int = 0, step: int = 1) -> Any:
+def compute_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], first: int = 0, step: int = 1) -> torch.Tensor:
     """Random int32 numbers of a shape, best in their high bits; a vector of seeds gives a dimension in front. With
     `first` and `step`, they are some rows of a larger draw.
 
-    In tensors or proxies of them: the compiled tier gets these very operators, and the draw's `number_draw` as a proxy.
+    This is what the bits are; `draw_bits` and kernels compute the same faster.
     """
     rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
-    key = _finish(_mix(_add(seed, number_draw(draw) if isinstance(draw, int) else draw)))
-    seeds = _find_shape(seed)
-    key = aten.view.default(_store(key, seeds), [*seeds, 1])
-    places = _list_steps(seed, rows, _wrap(step * ROW_STEP))
-    keys = _finish(_mix(_add(key, _add(places, _wrap(first * ROW_STEP)) if first else places)))
-    keys = aten.view.default(_store(keys, [*seeds, rows]), [*seeds, *shape[:-1], 1])
-    bits = _mix(_add(keys, _list_steps(seed, columns, COLUMN_STEP)))
-    return bits if shape else aten.squeeze.dim(bits, -1)
+    key = _finish(_mix(seed + number_draw(draw)))
+    seeds = list(seed.shape)
+    key = key.view([*seeds, 1])
+    places = _list_steps(rows, _wrap(step * ROW_STEP))
+    keys = _finish(_mix(key + places + _wrap(first * ROW_STEP)))
+    keys = keys.view([*seeds, *shape[:-1], 1])
+    bits = _mix(keys + _list_steps(columns, COLUMN_STEP))
+    return bits if shape else bits.squeeze(-1)
 
 
-def _mix(value: Any) -> Any:
+def _mix(value: torch.Tensor) -> torch.Tensor:
     for shift, mask, factor in ROUNDS:
-        high = aten.bitwise_and.Scalar(aten.bitwise_right_shift.Tensor_Scalar(value, shift), mask)
-        value = aten.mul.Tensor(aten.bitwise_xor.Tensor(value, high), factor)
+        value = (value ^ (value >> shift & mask)) * factor
     return value
 
 
-def _finish(value: Any) -> Any:
+def _finish(value: torch.Tensor) -> torch.Tensor:
     """Bring the high bits down, where a number is to be counted on from."""
-    high = aten.bitwise_and.Scalar(aten.bitwise_right_shift.Tensor_Scalar(value, 16), 0xFFFF)
-    return aten.bitwise_xor.Tensor(value, high)
+    return value ^ (value >> 16 & 0xFFFF)
 
 
-def _add(value: Any, other: Any) -> Any:
-    return aten.add.Tensor(value, other)
-
-
-def _list_steps(seed: Any, count: int, step: int) -> Any:
-    kwargs = {"dtype": torch.int32, "device": torch.device("cpu")}
-    if isinstance(seed, fx.Proxy):  # an operator without tensors would be run, not written down
-        numbers = seed.tracer.create_proxy("call_function", aten.arange.default, (count,), kwargs)
-    else:
-        numbers = aten.arange.default(count, **kwargs)
-    return aten.mul.Tensor(numbers, step)
-
-
-def _store(value: Any, shape: list[int]) -> Any:
-    """The same value, which Inductor computes once: it stores what `as_strided` is taken of, and with a value's own
-    shape and strides that changes nothing.
-
-    Each step of a hash reads its operand twice: what is not stored is written out in operators that double with each
-    step, and takes as much longer to compile.
-    """
-    if not isinstance(value, fx.Proxy):
-        return value
-    return aten.as_strided.default(value, shape, [math.prod(shape[place + 1 :]) for place in range(len(shape))])
+def _list_steps(count: int, step: int) -> torch.Tensor:
+    return torch.arange(count, dtype=torch.int32) * step
 
 
 def number_draw(draw: int) -> int:
@@ -96,11 +73,6 @@ def number_draw(draw: int) -> int:
 
 def _wrap(number: int) -> int:
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-def _find_shape(seed: Any) -> list[int]:
-    value = seed.node.meta["val"] if isinstance(seed, fx.Proxy) else seed
-    return list(value.shape)
 
 
 def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None = None) -> torch.Tensor:
@@ -277,29 +249,6 @@ _RULES: dict[Any, _Rule] = {
     aten.rand_like.default: _draw_uniform,
     aten.uniform.default: _draw_between,
 }
-
-
-def expand_bits(draft: Draft) -> None:
-    """Write the draws as plain integer operators, which Inductor fuses with what reads them.
-
-    Which draw it is comes in as a value: layers that differ in nothing else are then the same code.
-    """
-    tracer = fx.proxy.GraphAppendingTracer(draft.graph)
-    numbers: dict[int, fx.Node] = {}
-    for node in [node for node in draft.graph.nodes if node.target in DRAWS]:
-        seed, draw, shape, *rows = node.args
-        if draw not in numbers:
-            numbers[draw] = draft.add_placeholder(f"draw_{draw}", torch.tensor(number_draw(draw), dtype=torch.int32))
-            numbers[draw].meta = {"val": torch.empty((), dtype=torch.int32, device="meta")}
-        before = node.prev
-        with draft.graph.inserting_before(node):
-            bits = compute_bits(fx.Proxy(seed, tracer), fx.Proxy(numbers[draw], tracer), shape, *rows)
-        made = before.next
-        while made is not node:
-            set_value(made, node.meta)
-            made = made.next
-        node.replace_all_uses_with(bits.node)
-        draft.graph.erase_node(node)
 
 
 def _emit(graph: fx.Graph, target: Any, args: tuple[Any, ...], meta: dict[str, Any], **kwargs: Any) -> fx.Node:

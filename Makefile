@@ -46,10 +46,11 @@ demo-keras: $(TF_READY) ## the same with Keras: a CNN on made-up CIFAR-10
 check: $(READY) lint ## lint, types, layers and the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not browser" $(QUICK:%=tests/%)
 
+# BESIDE: further targets to run beside the tests of Paddle and TensorFlow
 test: $(READY) ## lint, types, layers and all tests
 	$(MAKE) -j3 --output-sync=target $(PADDLE_READY) $(TF_READY) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-	$(MAKE) -j2 --output-sync=target test-paddle test-tensorflow
+	$(MAKE) -j3 --output-sync=target test-paddle test-tensorflow $(BESIDE)
 
 test-paddle: $(PADDLE_READY) ## the tests beside Paddle, in its environment
 	OMP_NUM_THREADS=1 $(PADDLE)/bin/python -m pytest tests/paddle

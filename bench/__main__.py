@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from bench.cells import EAGER, INSTANT, VARIANTS, VECTORS, WAYS
+from bench.cells import EAGER, OPENIPU, VARIANTS, VECTORS, WAYS
 from bench.figures import Figures
 from bench.models import MODELS
 from bench.page import print_tables, write_page
@@ -25,7 +25,7 @@ from bench.turns import Budget
 
 QUICK_MODELS = ("cnn", "bert_small")
 QUICK_VARIANTS = ("training-float32-1", "inference-float32-1")
-QUICK_WAYS = (EAGER.name, INSTANT.name)
+QUICK_WAYS = (EAGER.name, OPENIPU.name)
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -41,9 +41,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument(
         "--variants", nargs="+", choices=tuple(VARIANTS), help="only these variants of the steps; default: all"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="small models, eager and the instant tier: no compilation, one minute"
-    )
+    parser.add_argument("--quick", action="store_true", help="small models, eager and openipu, one minute")
     parser.add_argument("--rounds", type=int, default=20, help="turns of each way, at most (default: %(default)s)")
     parser.add_argument(
         "--seconds",

@@ -12,13 +12,11 @@ from typing import Any
 
 from bench.cells import (
     ACCUMULATION_STEPS,
-    CHOSEN,
-    CHOSEN_FLOAT32,
     COMPILE,
     EAGER,
-    INSTANT,
-    INSTANT_FLOAT32,
     ONNX_RUNTIME,
+    OPENIPU,
+    OPENIPU_FLOAT32,
     Cell,
 )
 from bench.figures import Figures, compare_seconds
@@ -72,7 +70,7 @@ def _list_training_aims(figures: Figures) -> Iterator[Aim]:
     small = list_speeds(EAGER.name, lambda name: name in ("cnn", "bert_small"))
     yield _check_least("Training, float32, over eager: CNN and small BERT", small, 1.4)
     shares = {
-        entry.title: _find_median(figures.find_own_limit_share(Cell(name)))
+        entry.title: _find_median(figures.find_limit_share(Cell(name), OPENIPU.name))
         for name, entry in MODELS.items()
         if entry.large
     }
@@ -99,7 +97,6 @@ def _list_generation_aims(figures: Figures) -> Iterator[Aim]:
 
 
 def _find_speed_over_eager(figures: Figures, cell: Cell) -> float | None:
-    """Of openipu's own choice; of its instant tier where nothing was compiled."""
     return _find_median(figures.find_own_speed(cell, EAGER.name))
 
 
@@ -110,17 +107,14 @@ def _list_half_aims(figures: Figures) -> Iterator[Aim]:
         yield _check_mean(f"{title}, half, over eager half: geometric mean", over_eager.values(), 8.0)
         yield _check_least(f"{title}, half, over eager half: each model", over_eager, 8.0)
         times = {
-            name: _find_median(
-                figures.find_speed(cell, CHOSEN_FLOAT32.name, CHOSEN.name)
-                or figures.find_speed(cell, INSTANT_FLOAT32.name, INSTANT.name)
-            )
+            name: _find_median(figures.find_speed(cell, OPENIPU_FLOAT32.name, OPENIPU.name))
             for name, cell in cells.items()
         }
         yield _check_most(f"{title}, half: time over our own float32: each model", times, 1.2)
 
 
 def _list_first_step_aims(figures: Figures) -> Iterator[Aim]:
-    found = {name for name in MODELS if figures.find_first_step(name, CHOSEN.name, "cold") is not None}
+    found = {name for name in MODELS if figures.find_first_step(name, OPENIPU.name, "cold") is not None}
     measured = [name for name in MODELS if name in found | set(DEFAULT_MODELS)]
 
     def divide(way: str, start: str, other_way: str, other_start: str) -> dict[str, float | None]:
@@ -133,12 +127,9 @@ def _list_first_step_aims(figures: Figures) -> Iterator[Aim]:
             ratios[MODELS[name].title] = None if own is None or other is None else own / other
         return ratios
 
-    cold = divide(CHOSEN.name, "cold", COMPILE.name, "cold")
+    cold = divide(OPENIPU.name, "cold", COMPILE.name, "cold")
     yield _check_most("First result, cold: time over torch.compile's", cold, 1.0)
-    compiled = divide("openipu compiled", "warm", "openipu compiled", "cold")
-    warm = {entry.title: compiled[entry.title] for name, entry in MODELS.items() if name in measured and entry.compiles}
-    yield _check_most("First result of the compiled tier: warm time over cold", warm, 1 / 3)
-    own = {"BERT-base": figures.find_first_step("bert_base", CHOSEN.name, "warm", "own_seconds")}
+    own = {"BERT-base": figures.find_first_step("bert_base", OPENIPU.name, "warm", "own_seconds")}
     yield _check_most("Warm start of BERT-base: seconds beyond imports, data and a step", own, 2.0, unit=" s")
 
 
@@ -156,7 +147,9 @@ def _list_resource_aims(figures: Figures) -> Iterator[Aim]:
     twelve, twenty_four = figures.find_planning(12), figures.find_planning(24)
     ratio = None if twelve is None or twenty_four is None else twenty_four.median / twelve.median
     yield _check_most("Planning time: 24 layers over 12", {"BERT": ratio}, 2.2)
-    memory = {entry.title: figures.find_own_memory_ratio(Cell(name), EAGER.name) for name, entry in MODELS.items()}
+    memory = {
+        entry.title: figures.find_memory_ratio(Cell(name), OPENIPU.name, EAGER.name) for name, entry in MODELS.items()
+    }
     yield _check_most("Peak memory of a training step over eager's: each model", memory, 1.1)
 
 

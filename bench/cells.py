@@ -39,7 +39,6 @@ class Way:
 
     name: str
     kind: Kind
-    engine: str | None = None  # None: what a user gets who chooses nothing
     precision: str | None = None  # None: that of the cell
 
     def make_environment(self, cache: Path) -> dict[str, str]:
@@ -51,10 +50,8 @@ class Way:
             "TORCHINDUCTOR_CACHE_DIR": str(cache / f"inductor-{self.kind}"),
             "OPENIPU_CACHE_DIR": str(cache / "openipu"),
         }
-        if self.engine is not None:
-            environment["OPENIPU_ENGINE"] = self.engine
-        elif self.kind is Kind.OPENIPU:
-            # A user's run has its tier chosen after some seconds; a measurement need not wait for them.
+        if self.kind is Kind.OPENIPU:
+            # A user's run has its kernels compiled after some seconds; a measurement need not wait for them.
             environment["OPENIPU_COMPILE_AFTER"] = "0"
         return environment
 
@@ -62,20 +59,11 @@ class Way:
 EAGER = Way("eager", Kind.EAGER)
 COMPILE = Way("torch.compile", Kind.COMPILE)
 ONNX_RUNTIME = Way("ONNX Runtime", Kind.ONNX_RUNTIME)
-INSTANT = Way("openipu instant", Kind.OPENIPU, engine="operators")
-COMPILED = Way("openipu compiled", Kind.OPENIPU, engine="kernels")
-CHOSEN = Way("openipu", Kind.OPENIPU)
-CHOSEN_FLOAT32 = Way("openipu float32", Kind.OPENIPU, precision="float32")
-INSTANT_FLOAT32 = Way("openipu instant float32", Kind.OPENIPU, engine="operators", precision="float32")
+OPENIPU = Way("openipu", Kind.OPENIPU)
+OPENIPU_FLOAT32 = Way("openipu float32", Kind.OPENIPU, precision="float32")
 
-# In the order of preparation: openipu's own choice compiles, compares both tiers and keeps its verdict. What it made is
-# then in the cache for the pinned tier; the other way round, the choice would find compiled code and no verdict.
-WAYS: dict[str, Way] = {
-    way.name: way for way in (EAGER, COMPILE, ONNX_RUNTIME, INSTANT, INSTANT_FLOAT32, CHOSEN, CHOSEN_FLOAT32, COMPILED)
-}
-
-
-INFERENCE_WAYS = (EAGER, COMPILE, ONNX_RUNTIME, INSTANT, CHOSEN, COMPILED)
+# In the order of preparation.
+WAYS: dict[str, Way] = {way.name: way for way in (EAGER, COMPILE, ONNX_RUNTIME, OPENIPU, OPENIPU_FLOAT32)}
 
 
 @dataclass(frozen=True)
@@ -102,8 +90,8 @@ class Cell:
         """The ways of the comparison. Half is compared with eager half and with our own float32, inference in float32
         with ONNX Runtime as well."""
         if self.precision == "half":
-            return (EAGER, INSTANT, INSTANT_FLOAT32, CHOSEN, CHOSEN_FLOAT32, COMPILED)
-        return (EAGER, COMPILE, INSTANT, CHOSEN, COMPILED) if self.training else INFERENCE_WAYS
+            return (EAGER, OPENIPU, OPENIPU_FLOAT32)
+        return (EAGER, COMPILE, OPENIPU) if self.training else (EAGER, COMPILE, ONNX_RUNTIME, OPENIPU)
 
     @classmethod
     def parse(cls, key: str) -> Cell:

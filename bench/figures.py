@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cells import CHOSEN, INSTANT, Cell
+from bench.cells import OPENIPU, Cell
 from bench.ratios import Spread, compare, find_limit_seconds, summarize
 from bench.store import Store
 
@@ -33,8 +33,8 @@ class Figures:
         return compare_seconds(self._find_seconds(cell, against), self._find_seconds(cell, way))
 
     def find_own_speed(self, cell: Cell, against: str) -> Spread | None:
-        """The speed of openipu's own choice over a way; of its instant tier where nothing was compiled."""
-        return self.find_speed(cell, CHOSEN.name, against) or self.find_speed(cell, INSTANT.name, against)
+        """The speed of openipu over a way."""
+        return self.find_speed(cell, OPENIPU.name, against)
 
     def find_latency(self, model: str, way: str) -> tuple[float, float] | None:
         """Seconds of a single request: the median, and the 99th percentile."""
@@ -53,15 +53,6 @@ class Figures:
         """Why a way could not be measured."""
         error: str | None = self._find_way(cell, way).get("error")
         return error
-
-    def find_own_limit_share(self, cell: Cell) -> Spread | None:
-        """The share of openipu's own choice; of its instant tier where nothing was compiled."""
-        return self.find_limit_share(cell, CHOSEN.name) or self.find_limit_share(cell, INSTANT.name)
-
-    def find_own_memory_ratio(self, cell: Cell, against: str) -> float | None:
-        """The same of the peak of memory."""
-        own = self.find_memory_ratio(cell, CHOSEN.name, against)
-        return self.find_memory_ratio(cell, INSTANT.name, against) if own is None else own
 
     def find_limit_share(self, cell: Cell, way: str) -> Spread | None:
         """The least possible time of a step, by the host's rates in the same round, over the time that it took."""

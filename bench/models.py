@@ -32,7 +32,6 @@ class Model:
     optimizer: tuple[str, Mapping[str, Any]]
     large: bool = False  # bound by matrix products
     transformer: bool = False
-    compiles: bool = True  # recurrent layers have no compiled form: they run in the instant tier
 
 
 class WithLoss(nn.Module):
@@ -135,8 +134,8 @@ MODELS: dict[str, Model] = {
     model.name: model
     for model in (
         Model("cnn", "MNIST CNN", build_cnn, make_images(1, 28, 10), 16, SGD),
-        Model("lstm", "LSTM 2x256", build_lstm, make_sequences(64, 128), 16, ADAM, compiles=False),
-        Model("lstm_small", "LSTM 1x64", build_lstm_small, make_sequences(32, 32), 16, ADAM, compiles=False),
+        Model("lstm", "LSTM 2x256", build_lstm, make_sequences(64, 128), 16, ADAM),
+        Model("lstm_small", "LSTM 1x64", build_lstm_small, make_sequences(32, 32), 16, ADAM),
         Model("bert_small", "BERT 2x256", build_bert_small, make_sentences, 4, ADAM, transformer=True),
         Model("resnet50", "ResNet-50", build_resnet50, make_images(3, 224, 1000), 4, SGD, large=True),
         Model("bert_base", "BERT-base", build_bert, make_sentences, 4, ADAMW, large=True, transformer=True),

@@ -104,7 +104,7 @@ def main() -> int:
             cells = [f"{r.median:.2f} ({r.lower:.2f} to {r.upper:.2f})" if r else "-" for r in ratios.values()]
             print(f"| {name} | {own.median * 1e3 if own else 0:.2f} | " + " | ".join(cells) + " |", flush=True)
             best.append(max(r.median for r in ratios.values() if r))
-    print(f"geometric mean of the better engine: {find_geometric_mean(best):.2f}")
+    print(f"geometric mean of the faster engine: {find_geometric_mean(best):.2f}")
     return 0
 
 

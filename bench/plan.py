@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.cells import COMPILED, INSTANT, VARIANTS, WAYS, Cell, Way
-from bench.models import MODELS
+from bench.cells import VARIANTS, Cell, Way
 from bench.store import Store
 from bench.turns import Budget
 
@@ -30,14 +29,8 @@ class RunPlan:
     say: Callable[[str], None] = print
 
     def choose_ways(self, cell: Cell) -> tuple[Way, ...]:
-        """The ways of a cell that were asked for.
-
-        Where nobody asked, accumulation of large models leaves the pinned tiers out: such a step takes many seconds.
-        """
-        everything = set(self.ways) == set(WAYS)
-        seldom = cell.accumulation > 1 and MODELS[cell.model].large and everything
-        pinned = {INSTANT.name, COMPILED.name} if seldom else set()
-        return tuple(way for way in cell.ways if way.name in self.ways and way.name not in pinned)
+        """The ways of a cell that were asked for."""
+        return tuple(way for way in cell.ways if way.name in self.ways)
 
     def is_wanted(self, section: str, key: str) -> bool:
         """False where a continued run has this result."""

@@ -11,14 +11,11 @@ from dataclasses import dataclass, field, replace
 from bench.aims import divide_background, list_aims
 from bench.cells import (
     ACCUMULATION_STEPS,
-    CHOSEN,
-    CHOSEN_FLOAT32,
     COMPILE,
-    COMPILED,
     EAGER,
-    INSTANT,
-    INSTANT_FLOAT32,
     ONNX_RUNTIME,
+    OPENIPU,
+    OPENIPU_FLOAT32,
     Cell,
 )
 from bench.figures import Figures, compare_seconds
@@ -76,8 +73,8 @@ def drop_empty_columns(table: Table) -> Table:
 
 
 def make_speed_table(figures: Figures, name: str, title: str, variant: str) -> Table:
-    """Speed over eager of every way, and of openipu over the others; of its instant tier where nothing was compiled."""
-    ways = (COMPILE, ONNX_RUNTIME, INSTANT, COMPILED, CHOSEN)
+    """Speed over eager of every way, and of openipu over the others."""
+    ways = (COMPILE, ONNX_RUNTIME, OPENIPU)
     rivals = (COMPILE, ONNX_RUNTIME)
     limited = variant.endswith("float32-1")
     headings = ("model", "eager ms", *(way.name for way in ways), *(f"openipu over {way.name}" for way in rivals))
@@ -94,7 +91,7 @@ def make_speed_table(figures: Figures, name: str, title: str, variant: str) -> T
             if figures.find_error(cell, way.name):
                 texts[index] = "failed"
         row = (MODELS[model].title, show_milliseconds(figures.find_seconds(cell, EAGER.name)), *texts)
-        share = figures.find_own_limit_share(cell)
+        share = figures.find_limit_share(cell, OPENIPU.name)
         table.rows.append(row + (((f"{share.median:.0%}" if share else MISSING),) if limited else ()))
     if len(table.rows) > 1:
         means = [find_geometric_mean(column) for column in columns]
@@ -105,7 +102,7 @@ def make_speed_table(figures: Figures, name: str, title: str, variant: str) -> T
 
 def make_latency_table(figures: Figures) -> Table:
     """One request after another, a sample each: how long most of them take, and how long one in a hundred."""
-    ways = (EAGER, COMPILE, ONNX_RUNTIME, INSTANT, CHOSEN)
+    ways = (EAGER, COMPILE, ONNX_RUNTIME, OPENIPU)
     columns = [f"{way.name} {part} ms" for way in ways for part in ("median", "99 %")]
     table = Table("latency", "A single request of inference, float32, one sample", ("model", *columns))
     for model, entry in MODELS.items():
@@ -134,9 +131,7 @@ def make_generation_table(figures: Figures) -> Table:
 
 def make_half_table(figures: Figures, name: str, title: str, variant: str) -> Table:
     """Half against eager half, and against our own float32."""
-    ways = (INSTANT, COMPILED, CHOSEN)
-    columns = (*(way.name for way in ways), "instant: time over its float32", "openipu ms", "time over own float32")
-    headings = ("model", "eager half ms", *columns)
+    headings = ("model", "eager half ms", "openipu", "openipu ms", "time over own float32")
     table = Table(name, f"{title}: speed over eager half", headings)
     for model in figures.list_models(variant):
         cell = Cell.parse(f"{model}-{variant}")
@@ -144,10 +139,9 @@ def make_half_table(figures: Figures, name: str, title: str, variant: str) -> Ta
             (
                 MODELS[model].title,
                 show_milliseconds(figures.find_seconds(cell, EAGER.name)),
-                *(show_speed(figures.find_speed(cell, way.name, EAGER.name)) for way in ways),
-                show_speed(figures.find_speed(cell, INSTANT_FLOAT32.name, INSTANT.name)),
-                show_milliseconds(figures.find_seconds(cell, CHOSEN.name)),
-                show_speed(figures.find_speed(cell, CHOSEN_FLOAT32.name, CHOSEN.name)),
+                show_speed(figures.find_own_speed(cell, EAGER.name)),
+                show_milliseconds(figures.find_seconds(cell, OPENIPU.name)),
+                show_speed(figures.find_speed(cell, OPENIPU_FLOAT32.name, OPENIPU.name)),
             )
         )
     return table
@@ -158,7 +152,7 @@ def make_first_step_table(figures: Figures) -> Table:
     headings = ("model", "way", "imports s", "cold s", "warm s", "warm, beyond a step s", "steady step s")
     table = Table("first-step", "First training step in a fresh process", headings)
     for model, entry in MODELS.items():
-        for way in (EAGER, COMPILE, CHOSEN, COMPILED):
+        for way in (EAGER, COMPILE, OPENIPU):
             if figures.find_first_step(model, way.name, "cold") is None:
                 continue
             readings = (
@@ -176,7 +170,7 @@ def make_first_step_table(figures: Figures) -> Table:
 
 def make_memory_table(figures: Figures) -> Table:
     """Peak memory of training steps."""
-    ways = (COMPILE, INSTANT, COMPILED, CHOSEN)
+    ways = (COMPILE, OPENIPU)
     headings = ("model", "eager MiB", *(way.name for way in ways))
     table = Table("memory", "Peak memory of a float32 training step, over eager's", headings)
     for model in figures.list_models("training-float32-1"):

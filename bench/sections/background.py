@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bench.cells import CHOSEN, Cell
+from bench.cells import OPENIPU, Cell
 from bench.models import MODELS
 from bench.plan import RunPlan
 from bench.processes import WorkerError, WorkerProcess
@@ -31,7 +31,7 @@ def measure(plan: RunPlan) -> None:
             continue
         plan.say(f"steps beside a compilation: {model}")
         with tempfile.TemporaryDirectory(prefix="background-") as directory:
-            environment = CHOSEN.make_environment(Path(directory))
+            environment = OPENIPU.make_environment(Path(directory))
             environment |= {"OPENIPU_COMPILE_AFTER": str(BEFORE_SECONDS), "OMP_NUM_THREADS": THREADS}
             log = plan.logs / f"background-{model}.log"
             try:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.cells import CHOSEN, COMPILE, COMPILED, EAGER, Cell, Way
+from bench.cells import COMPILE, EAGER, OPENIPU, Cell, Way
 from bench.models import MODELS
 from bench.plan import RunPlan
 from bench.processes import WorkerError
@@ -26,7 +26,7 @@ def measure(plan: RunPlan) -> None:
     """Measure training of the models that were asked for; if that is all of them, of some that stand for the rest."""
     chosen = DEFAULT_MODELS if set(plan.models) == set(MODELS) else plan.models
     for model in chosen:
-        for way in (EAGER, COMPILE, CHOSEN, COMPILED):
+        for way in (EAGER, COMPILE, OPENIPU):
             key = f"{model}-{way.name}"
             if way.name in plan.ways and plan.is_wanted("first_step", key):
                 plan.say(f"first step of {model}: {way.name}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.cells import CHOSEN, COMPILED, EAGER, INSTANT, Cell
+from bench.cells import EAGER, OPENIPU, Cell
 from bench.plan import RunPlan
 from bench.processes import WorkerError
 from bench.sections.steps import prepare_way
@@ -20,7 +20,7 @@ SETTLED_AFTER = 500  # steps: pools of memory have their size then
 def measure(plan: RunPlan) -> None:
     """Measure every way that was asked for."""
     cell = Cell("cnn")
-    for way in (EAGER, INSTANT, COMPILED, CHOSEN):
+    for way in (EAGER, OPENIPU):
         if way.name not in plan.ways or not plan.is_wanted("flatness", way.name):
             continue
         plan.say(f"memory over {STEPS} steps: {way.name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from bench.cells import CHOSEN, EAGER
+from bench.cells import EAGER, OPENIPU
 from bench.plan import RunPlan
 from bench.processes import WorkerError, WorkerProcess
 from bench.turns import Player, take_turns
@@ -42,7 +42,7 @@ def measure_search(size: str, beams: int, plan: RunPlan) -> dict[str, dict[str, 
     with contextlib.ExitStack() as stack:
         players = {}
         for way in WAYS:
-            environment = (EAGER if way == PLAIN else CHOSEN).make_environment(plan.cache)
+            environment = (EAGER if way == PLAIN else OPENIPU).make_environment(plan.cache)
             # Single functions are compiled soon enough; the program that reads prompts is not worth it here.
             environment.pop(PATIENCE, None)
             log = plan.logs / f"generation-{size}-{beams}-{way.replace(' ', '-')}.log"

@@ -9,14 +9,13 @@ import contextlib
 import math
 from typing import Any
 
-from bench.cells import CHOSEN, COMPILE, EAGER, INSTANT, ONNX_RUNTIME, Cell
-from bench.models import MODELS
+from bench.cells import COMPILE, EAGER, ONNX_RUNTIME, OPENIPU, Cell
 from bench.plan import RunPlan
 from bench.processes import WorkerError, WorkerProcess
 from bench.sections.steps import RUNNER
 from bench.turns import Player, take_turns
 
-WAYS = (EAGER, COMPILE, ONNX_RUNTIME, INSTANT, CHOSEN)
+WAYS = (EAGER, COMPILE, ONNX_RUNTIME, OPENIPU)
 REQUESTS = 400  # of each way: the 99th percentile is then the fourth longest
 TURN_SECONDS = 0.5
 
@@ -30,13 +29,13 @@ def measure(plan: RunPlan) -> None:
 
 
 def measure_model(model: str, plan: RunPlan) -> dict[str, dict[str, Any]]:
-    """Seconds of requests, or the error, of each way. Large models are not compiled for it by openipu."""
+    """Seconds of requests, or the error, of each way."""
     key = Cell(model, training=False).key
     ways: dict[str, dict[str, Any]] = {}
     with contextlib.ExitStack() as stack:
         players = {}
         for way in WAYS:
-            if way.name not in plan.ways or (way is CHOSEN and MODELS[model].large):
+            if way.name not in plan.ways:
                 continue
             log = plan.logs / f"latency-{model}-{way.name.replace(' ', '-')}.log"
             try:

@@ -9,13 +9,13 @@ import contextlib
 import functools
 from typing import Any
 
-from bench.cells import CHOSEN, COMPILE, EAGER, INSTANT
+from bench.cells import COMPILE, EAGER, OPENIPU
 from bench.plan import RunPlan
 from bench.processes import WorkerError, WorkerProcess
 from bench.turns import Player, take_turns
 
 WORKERS = 2
-WAYS = (EAGER, COMPILE, INSTANT, CHOSEN)
+WAYS = (EAGER, COMPILE, OPENIPU)
 
 
 def measure(plan: RunPlan) -> None:
@@ -30,7 +30,7 @@ def measure(plan: RunPlan) -> None:
             players = {}
             for way in WAYS:
                 # Who runs the model makes no difference where none is run.
-                if way.name not in plan.ways or (not training and way not in (EAGER, INSTANT)):
+                if way.name not in plan.ways or (not training and way not in (EAGER, OPENIPU)):
                     continue
                 log = plan.logs / f"loading-{way.name.replace(' ', '-')}.log"
                 made = "bench.work.loading:LoaderRunner"

@@ -5,7 +5,7 @@ In: a `RunPlan`. Out: for BERT of 6, 12, 24 and 48 layers, seconds of capturing 
 
 from __future__ import annotations
 
-from bench.cells import INSTANT
+from bench.cells import OPENIPU
 from bench.plan import RunPlan
 from bench.processes import WorkerProcess
 from bench.turns import Budget, Player, take_turns
@@ -21,7 +21,7 @@ def measure(plan: RunPlan) -> None:
     plan.say(f"planning BERT of {', '.join(map(str, LAYERS))} layers")
     captures: dict[str, list[float]] = {str(layers): [] for layers in LAYERS}
     made = "bench.work.planning:Planner"
-    with WorkerProcess(made, INSTANT.make_environment(plan.cache), plan.logs / "planning.log") as worker:
+    with WorkerProcess(made, OPENIPU.make_environment(plan.cache), plan.logs / "planning.log") as worker:
         worker.call("plan", layers=1)  # the first plan of a process imports
 
         def make_player(layers: int) -> Player:

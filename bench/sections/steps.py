@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bench.cells import EAGER, INSTANT, Cell, Way
+from bench.cells import EAGER, OPENIPU, Cell, Way
 from bench.models import MODELS
 from bench.plan import RunPlan
 from bench.processes import WorkerError, WorkerProcess
@@ -40,7 +40,7 @@ def measure(plan: RunPlan) -> None:
 
 def _prepare_shared_code(plan: RunPlan) -> None:
     """Compile what all programs share, whichever of them comes first."""
-    with WorkerProcess(COMPILER, INSTANT.make_environment(plan.cache), plan.logs / "shared_code.log") as worker:
+    with WorkerProcess(COMPILER, OPENIPU.make_environment(plan.cache), plan.logs / "shared_code.log") as worker:
         plan.say("code that programs share: " + ("compiled" if worker.call("compile") else "no compiler"))
 
 

@@ -10,7 +10,7 @@ import statistics
 import time
 from typing import Any
 
-from bench.cells import CHOSEN
+from bench.cells import OPENIPU
 from bench.work.process_figures import list_descendants
 from bench.work.steps import StepRunner
 
@@ -23,7 +23,7 @@ class BackgroundRunner:
 
     def __init__(self, cell: str) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-        self._runner = StepRunner(cell, CHOSEN.name)
+        self._runner = StepRunner(cell, OPENIPU.name)
         self._runner.prepare()
 
     def observe(self, limit_seconds: float, after_seconds: float) -> dict[str, Any]:

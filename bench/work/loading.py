@@ -57,7 +57,7 @@ class LoaderRunner:
             self._consume = make_training_step(self._way)
         for _ in range(2):
             self.run_epoch()
-            wait_until_idle(120)  # a tier that is compiled in the background takes over then
+            wait_until_idle(120)  # kernels that are compiled in the background are taken over then
         return BATCH
 
     def run_epoch(self) -> float:

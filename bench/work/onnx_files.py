@@ -52,7 +52,7 @@ class OnnxRuntimeSteps:
 
 
 class OpenIpuSteps:
-    """The file through the whole pipeline, in the tier that the environment says."""
+    """The file through the whole pipeline, with the engine that the environment says."""
 
     def __init__(self, path: str, threads: int) -> None:
         import torch

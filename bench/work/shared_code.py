@@ -1,6 +1,6 @@
 """Native code that all programs share, compiled before anything is measured.
 
-In: a cache that ways share. Out: the code in that cache. A pinned instant tier takes it from there and compiles none:
+In: a cache that ways share. Out: the code in that cache. Each way takes it from there:
 without it, figures would depend on which model was measured first.
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bench.cells import CHOSEN, EAGER, INSTANT, Cell
+from bench.cells import EAGER, OPENIPU, Cell
 from bench.models import MODELS
 from bench.plan import RunPlan
 from bench.processes import ROOT, WorkerError, WorkerProcess
@@ -52,7 +52,7 @@ def test_openipu_trains_as_the_eager_loop_does(accumulation, monkeypatch):
     monkeypatch.setenv("OPENIPU_ENGINE", "operators")
     cell = Cell("cnn", accumulation=accumulation)
     eager = read_weights_after_a_step(EAGER, cell)
-    torch.testing.assert_close(read_weights_after_a_step(INSTANT, cell), eager)
+    torch.testing.assert_close(read_weights_after_a_step(OPENIPU, cell), eager)
 
 
 def test_accumulation_means_micro_batches_of_one_sample():
@@ -143,11 +143,10 @@ def test_a_worker_that_dies_is_an_error_with_its_code(tmp_path):
 def test_a_way_inherits_no_settings_of_the_shell(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENIPU_ENGINE", "kernels")
     monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE", "1")
-    environment = CHOSEN.make_environment(tmp_path)
+    environment = OPENIPU.make_environment(tmp_path)
     assert "OPENIPU_ENGINE" not in environment
     assert "TORCHINDUCTOR_MAX_AUTOTUNE" not in environment
     assert environment["OPENIPU_COMPILE_AFTER"] == "0"
-    assert INSTANT.make_environment(tmp_path)["OPENIPU_ENGINE"] == "operators"
 
 
 def test_the_eager_process_never_sees_openipu():
@@ -181,12 +180,12 @@ def test_a_cell_is_measured_from_end_to_end(tmp_path):
         cache=tmp_path / "cache",
         logs=tmp_path / "logs",
         models=("cnn",),
-        ways=(EAGER.name, INSTANT.name),
+        ways=(EAGER.name, OPENIPU.name),
         budget=Budget(rounds=2, minimum_rounds=2),
         say=lambda text: None,
     )
     result = measure_cell(Cell("cnn"), plan)
-    assert set(result["ways"]) == {EAGER.name, INSTANT.name}
+    assert set(result["ways"]) == {EAGER.name, OPENIPU.name}
     for entry in result["ways"].values():
         assert len(entry["seconds"]) == 2
         assert entry["seconds"][0] > 0  # in the second round a way may sit out

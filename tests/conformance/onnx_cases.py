@@ -1,7 +1,7 @@
 """ONNX's own backend node cases, from the installed package, and how each of them is run here.
 
 In: nothing. Out: cases with inputs and expected outputs as torch tensors, and two ways to run one: op by op, and
-through the pipeline (capture, plan, `Executable` in the instant tier).
+through the pipeline (capture, plan, `Executable`).
 """
 
 from __future__ import annotations

@@ -158,7 +158,11 @@ def lose_first(logits, labels):
     return functional.cross_entropy(logits[:, :3].flatten(0, 1), labels[:, :3].flatten())
 
 
-@pytest.mark.parametrize("lose", [lose_first, lose_codebooks, lose_parts_of_a_softmax])
+def lose_a_single_row(logits, labels):
+    return functional.cross_entropy(logits[0, 0], labels[0, 0])
+
+
+@pytest.mark.parametrize("lose", [lose_first, lose_codebooks, lose_parts_of_a_softmax, lose_a_single_row])
 @pytest.mark.parametrize("batches", [1, 4])
 def test_losses_of_parts_of_the_logits_have_their_own_gradients(start_training, lose, batches):
     train(start_training, Language(lose), gradient_accumulation=batches)

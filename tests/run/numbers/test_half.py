@@ -1,4 +1,4 @@
-"""Half precision in the instant tier: float32 inside an operator, one rounding to half behind it."""
+"""Half precision: float32 inside an operator, one rounding to half behind it."""
 
 from __future__ import annotations
 

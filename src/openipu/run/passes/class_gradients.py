@@ -7,13 +7,11 @@ beside the logarithms where nobody reads these again (`reused_memory`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
-
 import torch
 from torch import fx
 
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Number, Rule, Value, Viewed, Writer, apply_rules, op
 from openipu.run.passes.simplify import remove_dead_code
 
 aten = torch.ops.aten
@@ -21,33 +19,13 @@ aten = torch.ops.aten
 _MEAN = 1  # of the reductions, by ATen's numbers
 _SMALLEST_ELEMENTS = 1 << 16  # below, two calls are as quick
 _CACHED_BYTES = 1 << 19  # for each thread: stays in the cache between two operators
-VIEWS = (aten.view.default, aten._unsafe_view.default)
 
 _softmax_into = aten._softmax.out._op
 
 
 def join_class_gradients(draft: Draft) -> None:
     """Use one function for the gradients of a logarithmic softmax and of what reads it, where nobody reads between."""
-    target = aten._log_softmax_backward_data.default
-    for node in list(draft.graph.find_nodes(op="call_function", target=target)):
-        incoming, logarithms, dim, dtype = node.args
-        if not isinstance(logarithms, fx.Node) or dtype is not torch.float32 or not _suits(logarithms, dim):
-            continue
-        picked = skip_views(incoming)
-        if picked.target is not aten.nll_loss_backward.default or not _is_read_alone(incoming, picked):
-            continue
-        arguments: tuple[Any, ...] = picked.args
-        gradient, rows, classes, weights, reduction, ignored, total = arguments
-        if weights is not None or skip_views(rows) is not logarithms or rows.meta["val"].dim() != 2:
-            continue
-        if rows.meta["val"].shape[-1] != logarithms.meta["val"].shape[-1]:
-            continue  # rows of the loss are parts of those of the softmax
-        with draft.graph.inserting_before(node):
-            operands = (logarithms, classes, gradient, total, reduction, ignored)
-            joined = draft.graph.call_function(differentiate_classes, operands)
-        joined.meta = dict(node.meta)
-        node.replace_all_uses_with(joined)
-        draft.graph.erase_node(node)
+    apply_rules(draft, RULES)
     remove_dead_code(draft)
 
 
@@ -105,24 +83,35 @@ def _differentiate(
     return result
 
 
-def skip_views(node: Any, views: Collection[Any] = VIEWS) -> fx.Node:
-    """The value behind views in other shapes."""
-    while node.target in views:
-        node = node.args[0]
-    found: fx.Node = node
-    return found
-
-
-def _is_read_alone(view: Any, source: fx.Node) -> bool:
-    """Whether the one reader of a view is the one reader of its source as well."""
-    while len(view.users) == 1 and view is not source:
-        view = view.args[0]
-    return len(view.users) == 1
-
-
-def _suits(logarithms: fx.Node, dim: Any) -> bool:
-    """Whether a logarithmic softmax is one of rows in float32, and large."""
-    value = logarithms.meta["val"]
+def _suits(match: Match) -> bool:
+    """Whether a large logarithmic softmax is one of rows, and these are the rows of the loss."""
+    logarithms, value = match["logarithms"], match["logarithms"].meta["val"]
     if logarithms.target is not aten._log_softmax.default or value.numel() < _SMALLEST_ELEMENTS:
         return False
-    return value.dtype is torch.float32 and dim in (-1, value.dim() - 1)
+    classes = match["classes"].meta["val"]
+    rows = classes.dim() == 1 and classes.numel() * value.shape[-1] == value.numel()
+    return rows and match["dim"] in (-1, value.dim() - 1)
+
+
+def _differentiate_at_once(match: Match, writer: Writer) -> fx.Node:
+    operands = ("logarithms", "classes", "gradient", "total", "reduction", "ignored")
+    return writer.call(differentiate_classes, *(match[name] for name in operands))
+
+
+_LOGARITHMS = Value("logarithms", torch.float32)
+_OF_LOSS = op(
+    aten.nll_loss_backward.default,
+    *(Value("gradient"), Viewed(_LOGARITHMS, kept=True), Value("classes"), None),
+    *(Number(name="reduction"), Number(name="ignored"), Value("total")),
+)
+RULES = (
+    Rule(
+        "gradient of a cross-entropy",
+        op(
+            aten._log_softmax_backward_data.default,
+            *(Viewed(_OF_LOSS), _LOGARITHMS, Number(name="dim"), torch.float32),
+        ),
+        _differentiate_at_once,
+        _suits,
+    ),
+)

@@ -15,8 +15,9 @@ from torch import fx
 
 from openipu.run.drafts.aliasing import is_pointwise
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import find_matches
 from openipu.run.passes.simplify import remove_dead_code
-from openipu.run.passes.written_gelu import read_gelu, use_gelu
+from openipu.run.passes.written_gelu import WRITTEN_GELU, use_gelu
 
 aten = torch.ops.aten
 
@@ -27,11 +28,9 @@ _GRADIENTS = torch.cos(7 * _POINTS)
 def use_gelu_in_training(draft: Draft) -> None:
     """Put the operators in the place of what is written out, where nobody reads anything between."""
     use_gelu(draft)  # those without a gradient
-    for node in list(draft.graph.find_nodes(op="call_function", target=aten.tanh.default)):
-        written = None if node._erased else read_gelu(node)
-        if written is None:
-            continue
-        source, last, between = written
+    for match in find_matches(WRITTEN_GELU, draft.graph):
+        source, last = match["x"], match.root
+        between = [node for node in match.operators if node is not last]
         found = _find_gradient(_list_following(draft.graph, source), source, last, between)
         if found is None:
             continue

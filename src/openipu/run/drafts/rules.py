@@ -1,0 +1,226 @@
+"""Rewrites as data: a pattern to look for, a condition, and what stands in its place.
+
+A `Rule` says which operators it looks for and which of their values it needs. Matching, the order of the operands of a
+sum or product, the readers of every value between, formats and the removal of what is no longer read are written here,
+once for all rules. The operators of a match have no readers outside of it, but for its root and for those that a rule
+names as `shared`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.run.drafts.draft import Draft
+
+aten = torch.ops.aten
+
+_COMMUTATIVE = frozenset({aten.add.Tensor, aten.mul.Tensor})
+_SAME_NUMBER = 1e-6  # relative: numbers that users write are rounded, to float32 at the worst
+
+
+@dataclass(frozen=True)
+class Value:
+    """Any node. Where a pattern names it twice, it is the same one."""
+
+    name: str
+    dtype: torch.dtype | None = None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of this value, or any with a name."""
+
+    value: float | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Op:
+    """A call of one of some operators. Operands beyond those of the call itself must be absent."""
+
+    targets: tuple[Any, ...]
+    operands: tuple[Pattern, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Is:
+    """This very object: None, a type."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """A pattern, or views of it in other shapes. `kept`: the views do not belong to the match, and stay."""
+
+    pattern: Pattern
+    kept: bool = False
+
+
+Pattern = Value | Number | Op | Is | Viewed
+
+VIEWS = (aten.view.default, aten._unsafe_view.default)
+
+
+def op(target: Any, *operands: Any, name: str = "", **kwargs: Any) -> Op:
+    """A pattern of one operator, or of any of several; numbers, None and types stand for themselves."""
+    return Op(target if isinstance(target, tuple) else (target,), tuple(map(_read_pattern, operands)), kwargs, name)
+
+
+def _read_pattern(operand: Any) -> Pattern:
+    if isinstance(operand, Pattern):
+        return operand
+    return Number(operand) if _is_number(operand) else Is(operand)
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a pattern was found: its values by name, and all of its operators."""
+
+    root: fx.Node
+    values: Mapping[str, Any]
+    operators: tuple[fx.Node, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+class Writer:
+    """Writes the replacement of one match in front of its root."""
+
+    def __init__(self, graph: fx.Graph, match: Match) -> None:
+        self._graph, self._match = graph, match
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        """A new node. It is taken for a value like the root's; `meta["val"]` may be set where it is another."""
+        node = self._graph.call_function(target, args, kwargs)
+        node.meta = dict(self._match.root.meta)
+        return node
+
+
+def _always(match: Match) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite."""
+
+    name: str
+    pattern: Op
+    replacement: Callable[[Match, Writer], fx.Node]
+    condition: Callable[[Match], bool] = _always
+    shared: frozenset[str] = frozenset()  # operators that others may read as well: they stay then
+
+
+def find_match(pattern: Op, root: fx.Node) -> Match | None:
+    """The first match of a pattern that ends in this node."""
+    for values, operators in _match(pattern, root, {}, ()):
+        return Match(root, values, operators)
+    return None
+
+
+def find_matches(pattern: Op, graph: fx.Graph) -> Iterator[Match]:
+    """All places where a pattern is found, in the order of the graph, which may be changed between two of them."""
+    for node in [node for node in graph.nodes if node.target in pattern.targets]:
+        match = None if node._erased else find_match(pattern, node)
+        if match is not None:
+            yield match
+
+
+def apply_rules(draft: Draft, rules: Sequence[Rule]) -> int:
+    """Apply each rule wherever it holds, one rule after the other; how often that was."""
+    count = 0
+    for rule in rules:
+        for match in find_matches(rule.pattern, draft.graph):
+            if _stands_alone(rule, match) and rule.condition(match):
+                _replace(draft.graph, rule, match)
+                count += 1
+    return count
+
+
+def _stands_alone(rule: Rule, match: Match) -> bool:
+    shared = {match[name] for name in rule.shared}
+    inside = set(match.operators)
+    return all(inside.issuperset(node.users) for node in inside - {match.root} - shared)
+
+
+def _replace(graph: fx.Graph, rule: Rule, match: Match) -> None:
+    with graph.inserting_before(match.root):
+        new = rule.replacement(match, Writer(graph, match))
+    match.root.replace_all_uses_with(new)
+    # The operators of a match come root first, each in front of what it reads; one may be read twice.
+    for node in dict.fromkeys(match.operators):
+        if not node.users:
+            graph.erase_node(node)
+
+
+_Found = tuple[dict[str, Any], tuple[fx.Node, ...]]
+
+
+def _match(pattern: Pattern, value: Any, values: dict[str, Any], operators: tuple[fx.Node, ...]) -> Iterator[_Found]:
+    """Each way in which a pattern matches, with what was found before."""
+    if isinstance(pattern, Number):
+        if _is_number(value) and (pattern.value is None or _is_equal(pattern.value, value)):
+            yield from _name(pattern.name, value, values, operators)
+    elif isinstance(pattern, Value):
+        if isinstance(value, fx.Node) and (pattern.dtype is None or _read_type(value) is pattern.dtype):
+            yield from _name(pattern.name, value, values, operators)
+    elif isinstance(pattern, Is):
+        if value is pattern.value:
+            yield values, operators
+    elif isinstance(pattern, Viewed):
+        yield from _match(pattern.pattern, value, values, operators)
+        if isinstance(value, fx.Node) and value.target in VIEWS:
+            yield from _match(pattern, value.args[0], values, operators if pattern.kept else (*operators, value))
+    elif isinstance(value, fx.Node) and value.target in pattern.targets and value.kwargs == pattern.kwargs:
+        for named, inside in _name(pattern.name, value, values, (*operators, value)):
+            for order in _list_orders(value):
+                yield from _match_all(pattern.operands, order, named, inside)
+
+
+def _match_all(
+    patterns: Sequence[Pattern], given: Sequence[Any], values: dict[str, Any], operators: tuple[fx.Node, ...]
+) -> Iterator[_Found]:
+    if len(patterns) != len(given):
+        return
+    if not patterns:
+        yield values, operators
+        return
+    for named, inside in _match(patterns[0], given[0], values, operators):
+        yield from _match_all(patterns[1:], given[1:], named, inside)
+
+
+def _list_orders(node: fx.Node) -> list[tuple[Any, ...]]:
+    given: tuple[Any, ...] = node.args
+    return [given, given[::-1]] if node.target in _COMMUTATIVE and len(given) == 2 else [given]
+
+
+def _name(name: str, value: Any, values: dict[str, Any], operators: tuple[fx.Node, ...]) -> Iterator[_Found]:
+    if not name:
+        yield values, operators
+    elif name not in values:
+        yield {**values, name: value}, operators
+    elif values[name] is value or (_is_number(value) and values[name] == value):
+        yield values, operators
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_equal(wanted: float, given: float) -> bool:
+    return math.isclose(wanted, given, rel_tol=_SAME_NUMBER)
+
+
+def _read_type(node: fx.Node) -> torch.dtype | None:
+    value = node.meta.get("val")
+    return value.dtype if isinstance(value, torch.Tensor) else None

@@ -38,7 +38,7 @@ _BY_CHANCE = (round_in_place, round_wide, round_by_chance)
 
 
 def has_chunks(graph: fx.Graph) -> bool:
-    """Whether there are products in chunks of their inputs, which native code might compute."""
+    """Whether there are products in chunks of their inputs, which the kernel might compute."""
     return any(_read_part(node) is not None for node in graph.find_nodes(op="call_function", target=aten.mm.default))
 
 

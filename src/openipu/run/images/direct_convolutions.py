@@ -112,7 +112,7 @@ def _round_up(count: int, step: int) -> int:
 
 
 class DirectConvolution:
-    """The convolution with a copy of its weights in the order of the native code, which follows newly loaded ones."""
+    """The convolution with a copy of its weights in the order of the kernel, which follows newly loaded ones."""
 
     def __init__(self, memory: DeviceMemory, plan: Convolution, geometry: Geometry, run: Run) -> None:
         self._memory, self._plan, self._geometry, self._run = memory, plan, geometry, run
@@ -167,7 +167,7 @@ class DirectConvolution:
 
 
 def list_geometries(draft: Draft) -> tuple[Geometry, ...]:
-    """Of the convolutions that native code pays for, each once; none if most of the work is in other convolutions."""
+    """Of the convolutions that are worth a kernel, each once; none if most of the work is in other convolutions."""
     held = list_held(draft)
     found = {node: geometry for node, _, geometry in _find_direct(draft, held)}
     plans = {node: read_convolution(node, held) for node in draft.graph.nodes}
@@ -193,7 +193,7 @@ def use_direct_convolutions(draft: Draft, memory: DeviceMemory, library: KernelL
 
 
 def _find_direct(draft: Draft, held: Mapping[str, GraphInput]) -> Iterator[tuple[fx.Node, Convolution, Geometry]]:
-    """Convolutions that native code pays for, with what follows. They may be replaced on the way."""
+    """Convolutions that are worth a kernel, with what follows. They may be replaced on the way."""
     for node in list(draft.graph.nodes):
         plan = None if node._erased else read_convolution(node, held)
         if plan is None or plan.groups != 1 or plan.strides != [1, 1] or plan.dilations != [1, 1]:

@@ -91,7 +91,7 @@ inline UintVector draw_bits(const uint32_t* keys, UintVector columns, int row, i
   return mix(columns + (keys[row] + uint32_t(side * LANES) * COLUMN_STEP));
 }
 // Whether all numbers are normal in half, and stay so whatever they are rounded to.
-inline bool stay_normal(const FloatVector sums[BLOCK_ROWS][2]) {
+ALWAYS_INLINE bool stay_normal(const FloatVector sums[BLOCK_ROWS][2]) {
   constexpr uint32_t smallest = SMALLEST_NORMAL, largest = LARGEST_HALF;
   UintVector most = {};
   UNROLL_ALL
@@ -106,7 +106,7 @@ inline bool stay_normal(const FloatVector sums[BLOCK_ROWS][2]) {
   return found == 0;
 }
 template <int OVERFLOW_KIND, bool STOCHASTIC>
-inline void round_sums(FloatVector sums[BLOCK_ROWS][2], const uint32_t* keys, UintVector columns) {
+ALWAYS_INLINE void round_sums(FloatVector sums[BLOCK_ROWS][2], const uint32_t* keys, UintVector columns) {
   const bool normal = STOCHASTIC && stay_normal(sums);
   if (normal) {
     UNROLL_ALL

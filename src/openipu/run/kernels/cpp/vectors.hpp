@@ -33,6 +33,9 @@
 #define HOLD_IN_REGISTER(value)
 #endif
 
+// For functions of arrays that stay in registers.
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 namespace {
 
 constexpr int LANES = SIMD_LANES;

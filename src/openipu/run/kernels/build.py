@@ -128,7 +128,7 @@ class KernelBuild:
             self.stop()
 
     def _keep(self) -> LoadedKernel:
-        description = {"program": self.kernel.name, "tier": "kernel", LIBRARIES: {_PART: _measure(self.kernel)}}
+        description = {"program": self.kernel.name, "kind": "kernels", LIBRARIES: {_PART: _measure(self.kernel)}}
         entry = self._store.write(self._key, {_PART: Part(self._library, native=True)}, description)
         try:
             if entry is not None and _PART in entry:

@@ -100,7 +100,7 @@ class FastEngine:
     def finish(self) -> None:
         if not self._updaters:
             return
-        self._lanes.reduce_gradients()
+        self._lanes.reduce_gradients([updater.accumulators for updater in self._updaters])
         for updater in self._updaters:
             updater.finish(updater.accumulators if self._accumulates else self._gradients)
         self._gradients = {}

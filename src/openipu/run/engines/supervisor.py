@@ -20,7 +20,7 @@ from openipu.run.engines.engine import Engine, FastEngine
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.lanes import Lanes
 from openipu.run.engines.micro import draft_micro
-from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engines.pass_list import FOLD_MICRO_BATCHES, FOLDED, GROUP_UPDATES, Setting, apply_passes
 from openipu.run.engines.patience import NEVER, choose_patience
 from openipu.run.half.rounded_products import has_chunks, has_half_products
 from openipu.run.images.joined_norms import find_norms
@@ -40,7 +40,8 @@ from openipu.run.native import (
 from openipu.run.passes.native_dropout import draws_masks, has_dropout
 from openipu.run.passes.native_kernels import NativeKernels, NativeParts, list_native_parts
 from openipu.run.passes.native_products import find_products, has_products
-from openipu.run.update.rounded_rules import plan_rounded_update, rounds_update
+from openipu.run.reference import ReferenceEngine
+from openipu.run.update.rounded_rules import plan_captured_update, plan_rounded_update, rounds_update
 from openipu.run.update.rules import plan_update
 from openipu.trace import COMPILE, mark_moment, span
 
@@ -67,6 +68,8 @@ class EngineSupervisor:
         # Taps and checks look at single operators, lanes have memories of their own, and when kernels are compiled
         # depends on how busy the machine is.
         plain = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1 or options.deterministic
+        self._refers = options.engine is EngineMode.REFERENCE
+        plain |= self._refers
         self._wanted = EngineMode.OPERATORS if plain else options.engine
         background = self._wanted is EngineMode.AUTO
         self._fold: int | None = None
@@ -93,11 +96,15 @@ class EngineSupervisor:
     @property
     def mode(self) -> EngineMode:
         """`KERNELS` once all kernels that the program uses are in place; until then `OPERATORS`."""
+        if self._refers:
+            return EngineMode.REFERENCE
         used = self._state is KernelState.READY or (bool(self._usable) and not self._lacks_shared)
         return EngineMode.KERNELS if self.engine is not None and used else EngineMode.OPERATORS
 
     def start(self) -> Engine:
         """The engine, which the first call builds."""
+        if self.engine is None and self._refers:
+            self.use_reference()
         if self.engine is None:
             self._look_for_kernels()
             self.engine = self._build_engine()
@@ -106,11 +113,24 @@ class EngineSupervisor:
 
     def rebuild(self) -> None:
         """After state was loaded: bind the functions anew."""
-        if self.engine is not None:
+        if self.engine is not None and not self._refers:
             self.engine = self._build_engine()
+
+    def use_reference(self) -> None:
+        """Run operator by operator from now on."""
+        self._refers = True
+        for lane in self._lanes.lanes:
+            lane.updater = lane.function = None
+        self.engine = ReferenceEngine(self._program, self._lanes, self._options)
+
+    def adopt_kernels(self, other: EngineSupervisor) -> None:
+        """Before the first run: use the kernels that another engine of this program uses, and no others."""
+        self._kernels, self._native, self._parts = other._kernels, other._native, other._parts
 
     def note_run(self, seconds: float) -> None:
         """After each run: have kernels compiled once that is worth it, and use them once they are available."""
+        if self._refers:
+            return
         self._spent_seconds += seconds
         if self._follows_shared:
             self._follow_shared()
@@ -200,7 +220,9 @@ class EngineSupervisor:
 
     def _build_engine(self) -> Engine:
         plan = None
-        if rounds_update(self._program, self._options):
+        if self._program.update is not None and GROUP_UPDATES in self._options.without_rules:
+            plan = plan_captured_update(self._program, self._options)
+        elif rounds_update(self._program, self._options):
             plan = plan_rounded_update(self._program, self._options)
         elif self._program.update is not None:
             plan = plan_update(self._program)
@@ -217,7 +239,8 @@ class EngineSupervisor:
             draft = draft_micro(self._program, self._options)
             self._usable = self._list_usable(draft.graph)
             self._follows_shared = self._follows_shared or bool(self._usable)
-            wished = choose_fold(self._program, draft, self._options)
+            folds = FOLD_MICRO_BATCHES not in self._options.without_rules
+            wished = choose_fold(self._program, draft, self._options) if folds else 1
             self._fold = wished if apply_fold(draft, wished) is not None else 1
         return self._fold
 

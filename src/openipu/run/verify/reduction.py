@@ -86,7 +86,8 @@ def _cut_update(program: Program, parameter: str) -> tuple[Graph | None, set[str
         return owner in (parameter, OWNERLESS) if entry.kind is OutputKind.STATE else owner == parameter
 
     update = _cut_graph(program.update, is_kept, None)
-    state = {entry.name for entry in (*update.inputs, *update.outputs) if entry.name in owners}
+    names = {entry.name for entry in update.inputs} | {entry.name for entry in update.outputs}
+    state = names & owners.keys()
     return update, state
 
 

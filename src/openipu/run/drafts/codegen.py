@@ -76,7 +76,7 @@ class _Writer:
         held = self._bound.get(source.name)
         if not isinstance(held, torch.Tensor) or node.all_input_nodes != [source]:
             return None
-        call = getattr(torch.Tensor, METHODS[node.target]) if node.target in METHODS else find_call(node.target)
+        call = find_call(node.target)
         view = call(*fx.map_arg(node.args, lambda _: held), **node.kwargs)
         if not isinstance(view, torch.Tensor) or view.untyped_storage().data_ptr() != held.untyped_storage().data_ptr():
             return None

@@ -144,6 +144,9 @@ def _choose_call(target: Any) -> Callable[..., Any]:
     fast = FUNCTIONS.get(target) or KERNELS.get(target)
     if fast is not None:
         return fast
+    if target in METHODS:
+        method: Callable[..., Any] = getattr(torch.Tensor, METHODS[target])
+        return method
     if isinstance(target, torch._ops.OpOverload):
         # The overload's __call__ is a Python frame around this builtin.
         builtin: Callable[..., Any] = target._op

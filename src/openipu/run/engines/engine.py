@@ -14,9 +14,9 @@ import torch
 
 from openipu.graph import OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
+from openipu.run.engines.lanes import Lanes
 from openipu.run.engines.micro import MicroFunction
 from openipu.run.kernels import KernelLibrary
-from openipu.run.memory.lanes import Lanes
 from openipu.run.passes.float_exceptions import UpdateWatch
 from openipu.run.update.rules import UpdatePlan
 
@@ -102,7 +102,7 @@ class FastEngine:
     def finish(self) -> None:
         if not self._updaters:
             return
-        self._lanes.reduce_gradients()
+        self._lanes.reduce_gradients([updater.accumulators for updater in self._updaters])
         for updater in self._updaters:
             updater.finish(updater.accumulators if self._accumulates else self._gradients)
         self._gradients = {}

@@ -52,7 +52,8 @@ from openipu.run.passes.onednn_recurrent import use_onednn
 from openipu.run.passes.packed_recurrent import pack_recurrent
 from openipu.run.passes.packed_weights import pack_weights
 from openipu.run.passes.reused_memory import reuse_memory
-from openipu.run.passes.simplify import own_outputs, simplify
+from openipu.run.passes.simplify import NEEDED, own_outputs, simplify
+from openipu.run.passes.simplify import PASSES as SIMPLIFY
 from openipu.run.passes.trained_gelu import use_gelu_in_training
 from openipu.run.passes.written_gelu import use_gelu
 from openipu.run.taps import add_taps
@@ -90,31 +91,47 @@ class Pass:
     name: str
     apply: Callable[[Draft, Setting], None]
     when: Callable[[Setting], bool] = lambda setting: True
+    needed: bool = False  # for what a program means, and not for speed: it is never switched off
 
+
+# Rules outside of the lists, for `list_rules`.
+FOLD_MICRO_BATCHES = "run micro-batches as one"
+GROUP_UPDATES = "update parameters together"
+ACCUMULATE_PRODUCTS = "add products to accumulators in one call"
 
 # Of one micro-batch. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
 MICRO: tuple[Pass, ...] = (
-    Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps)),
-    Pass("keep what a run needs", lambda draft, setting: _keep_results(draft, setting.program)),
+    Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps), needed=True),
+    Pass("keep what a run needs", lambda draft, setting: keep_results(draft, setting.program), needed=True),
     Pass(
         "count gradients for the loss scale",
-        lambda draft, setting: _count_gradients(draft, setting.options),
+        lambda draft, setting: count_gradients(draft, setting.options),
         lambda setting: setting.options.loss_scale_control is not None,
+        needed=True,
     ),
     Pass(
         "read weights of earlier updates",
         lambda draft, setting: delay_weights(draft),
         lambda setting: setting.options.continuous,
+        needed=True,
     ),
-    Pass("simplify", lambda draft, setting: simplify(draft)),
+    Pass(
+        "simplify",
+        lambda draft, setting: simplify(draft, without=setting.options.without_rules),
+        needed=True,  # its own passes are rules
+    ),
     Pass(
         "compute alone what is read alone",
         lambda draft, setting: narrow_rows(draft),
         lambda setting: not setting.options.floating_point_exceptions,  # of entries that are not read, too
     ),
-    Pass("round as the options say", lambda draft, setting: apply_number_options(draft, setting.options)),
+    Pass(
+        "round as the options say",
+        lambda draft, setting: apply_number_options(draft, setting.options),
+        needed=True,
+    ),
     Pass("read weights in float32", lambda draft, setting: read_wide_weights(draft, setting.program)),
-    Pass("own outputs", lambda draft, setting: own_outputs(draft)),
+    Pass("own outputs", lambda draft, setting: own_outputs(draft), needed=True),
 )
 
 # Once micro-batches are folded.
@@ -163,6 +180,18 @@ def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
     return may_use
 
 
+_ACCUMULATE = Pass(
+    "add gradients to their accumulators",
+    lambda draft, setting: accumulate_gradients(
+        draft,
+        setting.device_updater.accumulators,
+        setting.scale,
+        single=_checks(setting) or ACCUMULATE_PRODUCTS in setting.options.without_rules,
+    ),
+    _accumulates,
+    needed=True,
+)
+
 # With the memory that it will run on, and the updater.
 BOUND: tuple[Pass, ...] = (
     Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
@@ -176,26 +205,18 @@ BOUND: tuple[Pass, ...] = (
     ),
     Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
     Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _hurries),
-    Pass(
-        "add gradients to their accumulators",
-        lambda draft, setting: accumulate_gradients(
-            draft,
-            setting.device_updater.accumulators,
-            setting.scale,
-            single=setting.options.floating_point_exceptions,
-        ),
-        _accumulates,
-    ),
-    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates),
+    _ACCUMULATE,
+    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
     Pass(
         "update as soon as a gradient is there",
         lambda draft, setting: apply_updates(
             draft, setting.device_updater.ready_buckets, frozenset(setting.device_updater.late_gradients)
         ),
         _updates,
+        needed=True,
     ),
     # Last: the passes above read the operators' schemas.
-    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks),
+    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks, needed=True),
     Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
     Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
     Pass("gradients of classes in one call", lambda draft, setting: join_class_gradients(draft), _trains),
@@ -263,8 +284,24 @@ BOUND: tuple[Pass, ...] = (
 def apply_passes(passes: Sequence[Pass], draft: Draft, setting: Setting) -> None:
     """Run those passes that the setting calls for, in order."""
     for entry in passes:
-        if entry.when(setting):
+        if entry.when(setting) and (entry.needed or entry.name not in setting.options.without_rules):
             entry.apply(draft, setting)
+
+
+def list_rules() -> tuple[str, ...]:
+    """Rules that may be switched off (`RunOptions.without_rules`), because they only save time; in order."""
+    names: list[str] = []
+    for stage in (MICRO, (), FOLDED, BOUND):
+        for entry in stage:
+            if entry.name == "simplify":
+                names += [name for name, _ in SIMPLIFY if name not in NEEDED]
+            elif entry.apply is _ACCUMULATE.apply:
+                names.append(ACCUMULATE_PRODUCTS)
+            elif not entry.needed:
+                names.append(entry.name)
+        if not stage:
+            names += [FOLD_MICRO_BATCHES, GROUP_UPDATES]
+    return tuple(dict.fromkeys(names))
 
 
 def list_updated(program: Program) -> frozenset[str]:
@@ -274,7 +311,7 @@ def list_updated(program: Program) -> frozenset[str]:
     return frozenset(entry.name for entry in program.update.inputs_of(InputKind.GRADIENT))
 
 
-def _keep_results(draft: Draft, program: Program) -> None:
+def keep_results(draft: Draft, program: Program) -> None:
     """Return neither the loss nor gradients that no update reads."""
     gradients = list_updated(program)
     kept = [
@@ -285,6 +322,6 @@ def _keep_results(draft: Draft, program: Program) -> None:
     draft.replace_results([node for node, _ in kept], [entry for _, entry in kept])
 
 
-def _count_gradients(draft: Draft, options: RunOptions) -> None:
+def count_gradients(draft: Draft, options: RunOptions) -> None:
     assert options.loss_scale_control is not None
     add_statistics(draft, options.loss_scale_control)

@@ -15,14 +15,15 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.engines.engine import Engine, FastEngine
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
 from openipu.run.engines.kernel_choice import list_kernels
+from openipu.run.engines.lanes import Lanes
 from openipu.run.engines.micro import draft_micro
-from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engines.pass_list import FOLD_MICRO_BATCHES, FOLDED, GROUP_UPDATES, Setting, apply_passes
 from openipu.run.engines.patience import NEVER, choose_patience
 from openipu.run.kernels import Kernel, KernelLibrary, KernelProvider
 from openipu.run.memory.host_memory import release_pages
-from openipu.run.memory.lanes import Lanes
 from openipu.run.passes.native_kernels import list_inference_kernels
-from openipu.run.update.rounded_rules import plan_rounded_update, rounds_update
+from openipu.run.reference import ReferenceEngine
+from openipu.run.update.rounded_rules import plan_captured_update, plan_rounded_update, rounds_update
 from openipu.run.update.rules import plan_update
 from openipu.trace import COMPILE, mark_moment, span
 
@@ -40,10 +41,13 @@ class EngineSupervisor:
         # Taps and checks look at single operators, lanes have memories of their own, and when kernels are compiled
         # depends on how busy the machine is.
         plain = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1 or options.deterministic
+        self._refers = options.engine is EngineMode.REFERENCE
+        plain |= self._refers
         self._mode = EngineMode.OPERATORS if plain else options.engine
         self._fold: int | None = None
         self._kernels: tuple[Kernel, ...] = ()  # that this program could use
         self._library = KernelLibrary()  # those of them that the engine was built with
+        self._adopted: KernelLibrary | None = None  # of another engine of this program, and no others
         self._patience = NEVER  # seconds of steps before they are compiled
         self._spent_seconds = 0.0
         self.engine: Engine | None = None
@@ -56,11 +60,15 @@ class EngineSupervisor:
     @property
     def mode(self) -> EngineMode:
         """`KERNELS` once all kernels that the program could use are in place; until then `OPERATORS`."""
+        if self._refers:
+            return EngineMode.REFERENCE
         used = bool(self._kernels) and len(self._library) == len(self._kernels)
         return EngineMode.KERNELS if self.engine is not None and used else EngineMode.OPERATORS
 
     def start(self) -> Engine:
         """The engine, which the first call builds."""
+        if self.engine is None and self._refers:
+            self.use_reference()
         if self.engine is None:
             self._find_kernels()
             self.engine = self._build_engine()
@@ -69,12 +77,23 @@ class EngineSupervisor:
 
     def rebuild(self) -> None:
         """After state was loaded: bind the functions anew."""
-        if self.engine is not None:
+        if self.engine is not None and not self._refers:
             self.engine = self._build_engine()
+
+    def use_reference(self) -> None:
+        """Run operator by operator from now on."""
+        self._refers = True
+        for lane in self._lanes.lanes:
+            lane.updater = lane.function = None
+        self.engine = ReferenceEngine(self._program, self._lanes, self._options)
+
+    def adopt_kernels(self, other: EngineSupervisor) -> None:
+        """Before the first run: use the kernels that another engine of this program uses, and no others."""
+        self._adopted = other._library
 
     def note_run(self, seconds: float) -> None:
         """After each run: have kernels compiled once that is worth it, and use them once all of them are there."""
-        if len(self._library) == len(self._kernels):
+        if self._refers or len(self._library) == len(self._kernels):
             return
         self._spent_seconds += seconds
         if self._spent_seconds > self._patience:
@@ -92,6 +111,8 @@ class EngineSupervisor:
 
     def _find_kernels(self) -> None:
         """Which kernels this program could use; compile them if they are to be waited for."""
+        if self._adopted is not None:
+            return
         fold = self._choose_fold()
         inference: tuple[Kernel, ...] = ()
         if self._mode is not EngineMode.OPERATORS and not self._options.training and self._options.replicas == 1:
@@ -105,12 +126,17 @@ class EngineSupervisor:
 
     def _build_engine(self) -> Engine:
         plan = None
-        if rounds_update(self._program, self._options):
+        if self._program.update is not None and GROUP_UPDATES in self._options.without_rules:
+            plan = plan_captured_update(self._program, self._options)
+        elif rounds_update(self._program, self._options):
             plan = plan_rounded_update(self._program, self._options)
         elif self._program.update is not None:
             plan = plan_update(self._program)
         fold = self._choose_fold()
-        self._library = self._provider.load(self._kernels).select(self._kernels)
+        if self._adopted is not None:
+            self._library, self._kernels = self._adopted, tuple(self._adopted)
+        else:
+            self._library = self._provider.load(self._kernels).select(self._kernels)
         make_draft = partial(self._draft, fold, self._library)
         return FastEngine(self._program, self._lanes, self._options, plan, make_draft, fold, self._library)
 
@@ -118,7 +144,8 @@ class EngineSupervisor:
         if self._fold is None:
             draft = draft_micro(self._program, self._options)
             self._kernels = list_kernels(draft.graph, self._options)
-            wished = choose_fold(self._program, draft, self._options)
+            folds = FOLD_MICRO_BATCHES not in self._options.without_rules
+            wished = choose_fold(self._program, draft, self._options) if folds else 1
             self._fold = wished if apply_fold(draft, wished) is not None else 1
         return self._fold
 

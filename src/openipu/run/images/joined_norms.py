@@ -86,14 +86,15 @@ class _Forward:
         if any(self._places[user] < self._places[nodes[-1]] for part in parts.values() for user in part.users):
             nodes, other = [result], None
         arguments = (images, weight, bias, mean, variance, momentum, epsilon, other, len(nodes) > 1, self._run)
-        with self._graph.inserting_before(nodes[-1]):
+        where = nodes[-1] if len(nodes) > 1 else self._node  # statistics may be read before the images are
+        with self._graph.inserting_before(where):
             joined = self._graph.call_function(normalize, arguments)
             joined.meta = dict(self._node.meta)
-            self._places[joined] = self._places[nodes[-1]]
+            self._places[joined] = self._places[where]
             for place, old in ((0, nodes[-1]), *parts.items()):
                 new = self._graph.call_function(operator.getitem, (joined, place))
                 new.meta = dict(old.meta)
-                self._places[new] = self._places[nodes[-1]]
+                self._places[new] = self._places[where]
                 old.replace_all_uses_with(new)
         for old in (*reversed(nodes), *parts.values(), self._node):
             self._graph.erase_node(old)

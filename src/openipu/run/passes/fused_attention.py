@@ -111,6 +111,8 @@ def _read_attention(softmax: fx.Node) -> Attention | None:
         key_factor *= factor
     value, value_factor = _peel(values)
     samples, heads, places, width = _shape_of(last)
+    if 0 in (*_shape_of(last), *shape, _shape_of(query)[-1]):
+        return None  # the kernel divides by sizes
     expected = (
         (query, (samples, heads, places, width)),
         (key, (samples, heads, width, shape[3]) if key_turned else (samples, heads, shape[3], width)),

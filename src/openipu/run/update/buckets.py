@@ -41,6 +41,7 @@ class Bucket:
         self.external: tuple[torch.Tensor | float, ...] = ()  # the 0-dim values of this update
         self._update = functions.update_elements
         self._reads_gradient = GRADIENT_ROLE in functions.roles
+        self._gradient_dtype = gradient_dtype
         self._shapes = [memory.parameters[name].shape for name in parameters]
         self._starts = [0]
         for shape in self._shapes:
@@ -100,7 +101,8 @@ class Bucket:
         """Update all parameters from their gradients, or from what was accumulated where none are given."""
         pieces = self._pieces
         if self._gradient is None and self._reads_gradient:
-            new = torch.split(gradients[0].reshape(-1), self._piece)
+            # An accumulator may have another format than the gradient, also where nothing has to be added up.
+            new = torch.split(gradients[0].reshape(-1).to(self._gradient_dtype), self._piece)
             pieces = [(*piece, gradient) for piece, gradient in zip(pieces, new, strict=True)]
         elif gradients and self._gradient is not None:
             torch._foreach_copy_(self.gradients, list(gradients))

@@ -131,17 +131,16 @@ class Lanes:
                 found += [tensors[name] for name in sorted(tensors)]
         return found
 
-    def reduce_gradients(self) -> None:
-        """Sum accumulated gradients over the lanes that share a parameter's value."""
+    def reduce_gradients(self, accumulators: Sequence[Mapping[str, torch.Tensor]]) -> None:
+        """Sum accumulated gradients, by lane, over the lanes that share a parameter's value."""
         if len(self.lanes) == 1:
             return
-        updaters = [lane.updater for lane in self.lanes if lane.updater is not None]
-        for name in updaters[0].accumulators if updaters else ():
+        for name in accumulators[0] if accumulators else ():
             sharing: dict[int, list[torch.Tensor]] = {}
-            for lane, updater in zip(self.lanes, updaters, strict=True):
-                sharing.setdefault(lane.groups.get(name, 0), []).append(updater.accumulators[name])
-            for accumulators in sharing.values():
-                _share_sum(accumulators)
+            for lane, own in zip(self.lanes, accumulators, strict=True):
+                sharing.setdefault(lane.groups.get(name, 0), []).append(own[name])
+            for tensors in sharing.values():
+                _share_sum(tensors)
 
 
 def _share_sum(tensors: Sequence[torch.Tensor]) -> None:

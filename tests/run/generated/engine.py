@@ -1,0 +1,248 @@
+"""Runs a generated case in eager PyTorch and in the engine, and counts which passes change its graphs.
+
+This module alone knows how the engine lists its passes, where its kernels come from, and below which sizes passes
+leave a graph as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+
+from generated.case import Case
+from openipu.capture import capture_program, describe_optimizer, mark_loss, read_hyper_parameters
+from openipu.graph import EngineMode, RunOptions
+from openipu.run import Executable, split_micro_batch
+from openipu.run.engines import micro, supervisor
+from openipu.run.engines.pass_list import Pass, Setting
+from openipu.run.kernels import find_provider
+from openipu.run.kernels.catalog import DIRECT_CONVOLUTION, KERNELS
+from openipu.run.passes import simplify
+
+Values = dict[str, torch.Tensor]
+
+STEPS = 2
+# Without these a graph does not run at all, or draws other random numbers.
+_NEEDED = frozenset(
+    {
+        *("add taps", "keep what a run needs", "count gradients for the loss scale", "own outputs"),
+        *("read weights of earlier updates", "round as the options say", "draw from the seed"),
+        *("add gradients to their accumulators", "weigh gradients", "update as soon as a gradient is there"),
+        *("check arithmetic", "simplify", "widen half products", "remove no-operations"),
+        "shorten conversions",
+    }
+)
+# Below these sizes a pass is not worth its overhead: here, graphs are small.
+_SIZES: dict[str, dict[str, Any]] = {
+    "passes.class_gradients": {"_SMALLEST_ELEMENTS": 8},
+    "passes.reused_memory": {"_SMALLEST_ELEMENTS": 4},
+    "passes.native_products": {
+        "_LEAST_WORK": 64,
+        "_LEAST_DEPTH": 2,
+        "_LEAST_SIDE": 2,
+        "prefers_other_products": lambda: True,
+    },
+    "passes.onednn_products": {
+        "_SMALLEST_ELEMENTS": 8,
+        "_LEAST_WORK": 16,
+        "_LEAST_ROW_WORK": 8,
+        "_prefers_onednn": lambda: True,
+    },
+    "passes.native_gelu": {"_SMALLEST_ELEMENTS": 8},
+    "passes.quick_kernels": {"_FEWEST_CHANNELS": 2, "_SMALLEST_PLANE": 4},
+    "images.layout": {"_LEAST_WORK": 1, "_LANES": 1, "_MOST_COPIED": 10.0},
+    "images.packed_convolutions": {"_FEWEST_MULTIPLICATIONS": 1},
+    "images.joined_norms": {"_LEAST_ELEMENTS": 8},
+    "images.winograd": {
+        "_FEWEST_WINDOWS": 1,
+        "_FEWEST_IN_STRIPS": 1,
+        "_LEAST_WORK": 1,
+        "_LEAST_USE": 0.01,
+    },
+    "update.buckets": {"_ALONE_ELEMENTS": 24},
+}
+
+
+class Watch:
+    """Counts the cases in which each pass changed a graph, and leaves out those that are skipped."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()  # by the start of the message
+        self.skipped: Collection[str] = ()
+        self.only: Collection[str] | None = None  # beside those that are needed
+        self.counting = True
+        self._changed: set[str] = set()
+
+    def begin(self) -> None:
+        self._changed = set()
+
+    def end(self) -> None:
+        if self.counting:
+            self.counts.update(self._changed)
+
+    def runs(self, name: str) -> bool:
+        return name not in self.skipped and (self.only is None or name in self.only)
+
+    def note(self, name: str, draft: Any, before: list[Any]) -> None:
+        if _describe(draft) != before:
+            self._changed.add(name)
+
+    def apply(self, passes: Sequence[Pass], draft: Any, setting: Setting) -> None:
+        """What stands for the engine's own loop over its passes."""
+        for entry in passes:
+            if entry.when(setting) and self.runs(entry.name):
+                before = _describe(draft)
+                entry.apply(draft, setting)
+                self.note(entry.name, draft, before)
+
+    def wrap(self, name: str, function: Any) -> Any:
+        def apply(draft: Any) -> None:
+            if self.runs(name):
+                before = _describe(draft)
+                function(draft)
+                self.note(name, draft, before)
+
+        return apply
+
+
+def _describe(draft: Any) -> list[Any]:
+    return [(node, node.target, node.args, node.kwargs) for node in draft.graph.nodes]
+
+
+@contextmanager
+def watch_passes() -> Iterator[Watch]:
+    """Count what passes do, and let them work on small graphs, too."""
+    watch = Watch()
+    with ExitStack() as stack:
+        for module in (micro, supervisor):
+            stack.enter_context(mock.patch.object(module, "apply_passes", watch.apply))
+        wrapped = tuple((name, watch.wrap(name, function)) for name, function in simplify.PASSES)
+        stack.enter_context(mock.patch.object(simplify, "PASSES", wrapped))
+        stack.enter_context(mock.patch.object(simplify, "seed_draws", dict(wrapped)["draw from the seed"]))
+        for name, sizes in _SIZES.items():
+            module = importlib.import_module(f"openipu.run.{name}")
+            for constant, value in sizes.items():
+                stack.enter_context(mock.patch.object(module, constant, value))
+        yield watch
+
+
+def list_passes() -> list[str]:
+    """The names of all passes, in order."""
+    from openipu.run.engines.pass_list import BOUND, FOLDED, MICRO
+
+    names = [entry.name for entry in (*MICRO, *FOLDED, *BOUND)]
+    place = names.index("simplify") + 1
+    return [*names[:place], *(name for name, _ in simplify.PASSES), *names[place:]]
+
+
+def install_kernels() -> None:
+    """Compile the kernels that programs share into the user's cache, where all programs find them from here on."""
+    shared = [kernel for kernel in KERNELS if kernel is not DIRECT_CONVOLUTION]  # which knows its geometry
+    assert len(find_provider().obtain(shared).select(shared)) == len(shared)
+
+
+def run_eagerly(case: Case, dtype: torch.dtype, noise: float = 0.0) -> Values:
+    """Outputs, weights and buffers after some steps of eager PyTorch, by name; with `noise`, a share of each gradient,
+    to tell what becomes of rounding it."""
+    generator = torch.Generator().manual_seed(0)
+    model = case.build(lambda loss: loss)
+    before = _copy(model.state_dict())
+    model = model.to(dtype)
+    options = dict(case.options)
+    steps = options.get("gradient_accumulation", 1) * options.get("replicas", 1)
+    pieces = case.batches
+    found: Values = {}
+    optimizer = make_optimizer(case, model) if case.training else None
+    for step in range(STEPS):
+        results: list[list[torch.Tensor]] = []
+        whole = case.make_inputs(step, dtype)
+        for number in range(pieces):
+            part = [_cut(value, number, pieces) for value in whole]
+            # A gradient is computed from the value at the time it was saved, as in a captured graph.
+            with torch.set_grad_enabled(case.training):
+                outputs = model(*part)
+            results.append([value.detach().clone() for value in outputs])
+            if optimizer is not None:
+                (outputs[0] / steps).backward()
+                if number % steps == steps - 1:
+                    _add_noise(model, noise, generator)
+                    optimizer.step()
+                    optimizer.zero_grad()
+        found |= {f"step {step} output {place}": _join(each) for place, each in enumerate(zip(*results, strict=True))}
+    if optimizer is not None:
+        for name, parameter in model.named_parameters():
+            for role, value in optimizer.state.get(parameter, {}).items():
+                if isinstance(value, torch.Tensor) and value.dim():
+                    found[f"state {role}:{name}"] = value
+    return found | _name_changes(before, model.state_dict(), dict(case.options).get("replicas", 1))
+
+
+def _add_noise(model: torch.nn.Module, share: float, generator: torch.Generator) -> None:
+    for parameter in model.parameters() if share else ():
+        if parameter.grad is not None:
+            noise = torch.randn(parameter.grad.shape, generator=generator).to(parameter.grad.dtype)
+            parameter.grad += share * noise * parameter.grad.abs().amax() if parameter.grad.numel() else 0
+
+
+def _cut(value: torch.Tensor, number: int, pieces: int) -> torch.Tensor:
+    size = value.shape[0] // pieces if pieces > 1 else 0
+    return value[number * size : (number + 1) * size] if size else value
+
+
+def _join(values: Sequence[torch.Tensor]) -> torch.Tensor:
+    if len(values) == 1:
+        return values[0]
+    return torch.cat([value.reshape(1) if not value.dim() else value for value in values])
+
+
+def make_optimizer(case: Case, model: torch.nn.Module) -> torch.optim.Optimizer:
+    found: torch.optim.Optimizer = eval(case.optimizer, {"torch": torch, "parameters": model.parameters()})
+    return found
+
+
+def run_engine(case: Case) -> Values:
+    """The same by the engine."""
+    model = case.build(lambda loss: mark_loss(loss, "none"))
+    before = _copy(model.state_dict())
+    options = RunOptions(training=case.training, **dict(case.options), random_seed=7, engine=EngineMode.OPERATORS)
+    leaves = [split_micro_batch(value, options) for value in case.make_inputs(0)]
+    spec = optimizer = None
+    if case.training:
+        optimizer = make_optimizer(case, model)
+        spec = describe_optimizer(optimizer, {id(value): name for name, value in model.named_parameters()})
+        spec = dataclasses.replace(spec, **dict(case.spec))
+    captured = capture_program(model, tuple(leaves), {}, training=case.training, optimizer=spec, name="generated")
+    executable = Executable(captured, options)
+    parameters, buffers = dict(model.named_parameters()), dict(model.named_buffers())
+    executable.load_weights(parameters, buffers)
+    if optimizer is not None and spec is not None:
+        executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))
+    kept: Values = {}
+    for step in range(STEPS):
+        outputs = executable.run(tuple(case.make_inputs(step))).outputs
+        kept |= {f"step {step} output {place}": value for place, value in enumerate(outputs)}
+    executable.read_weights(parameters, buffers)
+    state = {f"state {key}": value for key, value in executable.state.items() if value.dim()}
+    # A later step must not write over what an earlier one returned.
+    return kept | state | _name_changes(before, model.state_dict(), dict(case.options).get("replicas", 1))
+
+
+def _copy(values: Mapping[str, torch.Tensor]) -> Values:
+    return {name: value.detach().clone() for name, value in values.items()}
+
+
+def _name_changes(before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor], replicas: int) -> Values:
+    """How far the steps moved each weight and buffer."""
+    return {
+        f"change of {name}": value.detach().double() - before[name].double()
+        for name, value in after.items()
+        if value.is_floating_point() and not (replicas > 1 and "running" in name)  # each replica has its own
+    }

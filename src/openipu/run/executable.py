@@ -19,14 +19,14 @@ from openipu.errors import InputError, OptionError
 from openipu.graph import OWNERLESS, EngineMode, InputKind, OutputKind, Program, RunOptions, meets_replicas
 from openipu.graph.collection import pause_collection
 from openipu.run.engines.engine import Engine
+from openipu.run.engines.lanes import Lane, Lanes
 from openipu.run.engines.micro import MicroFunction
+from openipu.run.engines.snapshot import Snapshot, load_snapshot, take_snapshot
 from openipu.run.engines.supervisor import EngineSupervisor
 from openipu.run.feeds import CallFeed, Feed, Source, StreamFeed
 from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.lockstep import run_in_step
 from openipu.run.memory.host_memory import keep_pages
-from openipu.run.memory.lanes import Lane, Lanes
-from openipu.run.memory.snapshot import Snapshot, load_snapshot, take_snapshot
 from openipu.run.memory.weight_history import WeightHistory
 from openipu.run.memory.written_buffers import check_written_buffers
 from openipu.run.outputs import OutputCollector, check_choices

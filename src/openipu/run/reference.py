@@ -35,13 +35,13 @@ from openipu.graph import (
 )
 from openipu.run.drafts.aliasing import draws_random_numbers
 from openipu.run.drafts.draft import Draft, draft_graph
+from openipu.run.engines.lanes import Lanes
 from openipu.run.engines.micro import MicroFunction, weigh_micro_batch
 from openipu.run.engines.pass_list import count_gradients, keep_results
 from openipu.run.half.operators import WIDENED
 from openipu.run.half.rounding import apply_number_options
 from openipu.run.half.widen_products import widen_operators
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.memory.lanes import Lanes
 from openipu.run.narrowing import narrow_rows
 from openipu.run.passes.delayed_weights import delay_weights
 from openipu.run.passes.float_exceptions import UpdateWatch, check_arithmetic

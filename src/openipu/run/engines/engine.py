@@ -14,8 +14,8 @@ import torch
 
 from openipu.graph import OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
+from openipu.run.engines.lanes import Lanes
 from openipu.run.engines.micro import MicroFunction
-from openipu.run.memory.lanes import Lanes
 from openipu.run.passes.float_exceptions import UpdateWatch
 from openipu.run.update.rules import UpdatePlan
 

@@ -18,6 +18,7 @@ from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.engine import Engine, FastEngine
 from openipu.run.engines.fold_choice import apply_fold, choose_fold
+from openipu.run.engines.lanes import Lanes
 from openipu.run.engines.micro import draft_micro
 from openipu.run.engines.pass_list import FOLD_MICRO_BATCHES, FOLDED, GROUP_UPDATES, Setting, apply_passes
 from openipu.run.engines.patience import NEVER, choose_patience
@@ -27,7 +28,6 @@ from openipu.run.images.layout import find_tiled
 from openipu.run.images.norms import has_norms
 from openipu.run.images.tiled_convolutions import has_tiles
 from openipu.run.memory.host_memory import release_pages
-from openipu.run.memory.lanes import Lanes
 from openipu.run.native import (
     NativeBuild,
     NativeProgram,

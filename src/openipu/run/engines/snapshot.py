@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from openipu.run.memory.lanes import Lanes
+from openipu.run.engines.lanes import Lanes
 from openipu.run.passes.loss_scale import LossScale
 from openipu.run.random_stream import RandomStream
 

@@ -134,6 +134,8 @@ class ReferenceEngine:
         accumulators = self._accumulators.get(self._lanes[replica], {})
         for index, name in self._gradients:
             accumulators[name].add_(values[index], alpha=self._scale)
+            if self.change is not None:  # its format may be half, where every sum is rounded
+                accumulators[name].copy_(self.change(accumulators[name]))
 
     def list_gradients(self) -> Mapping[str, torch.Tensor]:
         return {

@@ -25,17 +25,27 @@ def reduce_trial(trial: Trial, differences: Sequence[Difference], without: Colle
     """Keep the part that makes one result, the smallest of those that are tried."""
     if trial.options.taps or trial.options.loss_scale_control or trial.options.output_choices:
         return trial
-    names = {difference.name.split(" (replica")[0] for difference in differences}
+    raised = not differences[0].measure
+    names = set(trial.wanted) if raised else {difference.name for difference in differences}
+    names = {name.split(" (replica")[0] for name in names}
     parts = [part for entry in _list_results(trial.program) if (part := _cut(trial.program, entry, names)) is not None]
     parts.sort(key=_count_nodes)
     for part in parts[:_TRIES]:
         smaller = Trial(part, trial.options, trial.leaves, trial.start)
         try:
-            if smaller.run(without):
-                return smaller
-        except Exception:
+            found = smaller.run(without)
+        except Exception:  # a part that cannot run alone is no reproducer
             continue
+        if found and _is_alike(found[0], differences[0]):
+            return smaller
     return trial
+
+
+def _is_alike(found: Difference, first: Difference) -> bool:
+    """Whether a part fails as the whole does: with the same error, or with other numbers."""
+    if found.measure and first.measure:
+        return True
+    return found.name == first.name
 
 
 def _list_results(program: Program) -> list[GraphOutput]:
@@ -82,8 +92,9 @@ def _cut_update(program: Program, parameter: str) -> tuple[Graph | None, set[str
     owners = {slot.key: slot.parameter for slot in program.state_slots}
 
     def is_kept(entry: GraphOutput) -> bool:
-        owner = owners[entry.name] if entry.kind is OutputKind.STATE else entry.name
-        return owner in (parameter, OWNERLESS) if entry.kind is OutputKind.STATE else owner == parameter
+        if entry.kind is OutputKind.STATE:
+            return owners[entry.name] in (parameter, OWNERLESS)
+        return entry.name == parameter
 
     update = _cut_graph(program.update, is_kept, None)
     names = {entry.name for entry in update.inputs} | {entry.name for entry in update.outputs}

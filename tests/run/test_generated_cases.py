@@ -96,8 +96,8 @@ def test_a_wrong_pass_is_found_and_named(monkeypatch):
             node.target = torch.ops.aten.add.Tensor
 
     wrong = Pass("wrong", lambda draft, setting: spoil(draft))
-    monkeypatch.setattr(micro, "INSTANT", (wrong, *micro.INSTANT))
-    monkeypatch.setattr(pass_list, "INSTANT", micro.INSTANT)
+    monkeypatch.setattr(micro, "BOUND", (wrong, *micro.BOUND))
+    monkeypatch.setattr(pass_list, "BOUND", micro.BOUND)
     case = Case("reused", 0, inputs=("data(step, 3, 4)",), lines=("v1 = x0 + 1", "v2 = v1 * x0"), returns=("v2", "v1"))
     with watch_passes() as watch:
         failure = examine(case, watch)

@@ -61,9 +61,10 @@ test-tensorflow: $(TF_READY) ## the tests beside TensorFlow, in its environment
 test-all: $(READY) ## make test with every seed and class, also those that repeat a neighbour
 	OPENIPU_THOROUGH=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-lint: $(READY) ## ruff, mypy, the layers of the pipeline, and the pages' scripts
+lint: $(READY) ## ruff, clang-format, mypy, the layers of the pipeline, and the pages' scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror src/openipu/run/kernels/cpp/*
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/lint_scripts.py

@@ -29,9 +29,9 @@ $ openipu garden report vit                        # the report of that plan, as
 **`run`** trains a small version as an IPU program in the family's front end. Data are generated: there is something
 to learn in them, and nothing is downloaded. Batches are drawn anew, and the quality is measured on draws of another
 seed (TGN is asked about each event before it learns from it, MCMC is held against the exact posterior), so a model
-that only remembers gets nothing for it. Seeds are fixed, and programs run with PyTorch's operators alone, so that a run can be
-repeated. If the quality is not reached, the exit code is 1. `--all` trains every family whose framework is installed;
-`make garden` trains all.
+that only remembers gets nothing for it. Seeds are fixed, and programs run with PyTorch's operators alone, so that a
+run can be repeated. If the quality is not reached, the exit code is 1. `--all` trains every family whose framework is
+installed; `make garden` trains all.
 
 **`plan`** takes the configurations that somebody has measured (`src/openipu_garden/figures.csv`, with sources)
 through the same code as [`openipu validate`](fidelity.md): the modelled figure with its range, the published one, and

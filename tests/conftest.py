@@ -10,8 +10,6 @@ import importlib.util
 import os
 import random
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
@@ -61,46 +59,3 @@ def _same_seeds():
         loaded["keras"].utils.set_random_seed(0)
     if "paddle" in loaded:
         loaded["paddle"].seed(0)
-
-
-_SHARED = "openipu.run.native.shared_kernels"
-
-# where native code that all programs share is installed, and where its compilation is kept while it goes on
-_KERNELS = {
-    "openipu.run.half.rounded_draws": "_installed",
-    "openipu.run.half.rounded_products": "_installed",
-    "openipu.run.passes.native_dropout": "_installed",
-    "openipu.run.passes.native_gelu": "_installed",
-    "openipu.run.passes.native_products": "_installed",
-    "openipu.run.images.norms": "_installed",
-    "openipu.run.images.tiled_convolutions": "_installed",
-    _SHARED: "_builds",
-}
-
-
-@contextmanager
-def _keep_kernels() -> Iterator[None]:
-    """No native code is there inside, and none is found in the cache or compiled, unless that is asked for.
-
-    What is installed or being compiled inside is gone afterwards, and what was there before is back.
-    """
-    before = {name: list(getattr(sys.modules[name], kept)) for name, kept in _KERNELS.items() if name in sys.modules}
-    for name in before:
-        getattr(sys.modules[name], _KERNELS[name])[:] = [None] if name == _SHARED else []  # has ended
-    yield
-    for name, kept in _KERNELS.items():
-        if name in sys.modules:
-            getattr(sys.modules[name], kept)[:] = before.get(name, [])
-
-
-@pytest.fixture(autouse=True)
-def _same_kernels():
-    """No test's programs run code that another one has installed."""
-    with _keep_kernels():
-        yield
-
-
-@pytest.fixture
-def keep_kernels():
-    """What keeps tests apart, for its own test."""
-    return _keep_kernels

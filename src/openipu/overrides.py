@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from openipu.errors import OptionError
 from openipu.machine import System
+
+VERIFY_VARIABLE = "OPENIPU_VERIFY"
+VERIFIED_CALLS = 3  # of each program, where nobody says how many
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +21,23 @@ class Overrides:
     """None: as the front end, the environment and the defaults have it."""
 
     system: System | None = None
-    engine: str | None = None  # "auto", "operators" or "kernels"
+    engine: str | None = None  # "auto", "operators", "kernels" or "reference"
     profile_root: Path | None = None  # where every program's profile goes
 
 
 _current = Overrides()
+
+
+def read_verified_calls(text: str | None) -> int:
+    """How many calls of each program to compare with the reference engine: OPENIPU_VERIFY, or --verify. Unset: none."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+        raise OptionError(
+            f"{VERIFY_VARIABLE} (`openipu run --verify=CALLS`) is {text!r}, but must be a whole number of calls, for "
+            f"example {VERIFIED_CALLS}; 0 compares nothing."
+        )
+    return int(text)
 
 
 def read_overrides() -> Overrides:

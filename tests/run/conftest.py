@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +27,8 @@ from openipu.graph import (
     RunOptions,
 )
 from openipu.run import Executable, split_micro_batch
-from openipu.run.native import NativeBuild, NativeProgram
-from openipu.run.native.shared_kernels import write_job
+from openipu.run.kernels import Kernel, KernelLibrary, find_provider
+from openipu.run.kernels.compiler import find_compiler
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the helpers beside the tests
 
@@ -51,20 +50,33 @@ def threads(request: pytest.FixtureRequest) -> None:
     torch.set_num_threads(request.param)
 
 
+@pytest.fixture(autouse=True)
+def _own_kernels(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache without kernels, and so a provider without any, for each test."""
+    directory = tmp_path_factory.mktemp("cache")
+    directory.chmod(0o700)
+    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(directory))
+
+
 @pytest.fixture(scope="session")
-def native_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that has the native code that all programs share."""
+def kernel_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Caches of kernels that tests share, one for each set of kernels."""
     return tmp_path_factory.mktemp("kernels")
 
 
-@pytest.fixture(scope="session")
-def shared_native(native_cache: Path) -> NativeProgram:
-    """That code, once compiled."""
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENIPU_CACHE_DIR", str(native_cache))
-        return NativeBuild(write_job(), background=False).finish()
+@pytest.fixture
+def use_kernels(kernel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KernelLibrary]:
+    """Let programs find some kernels in their cache, and no others; says which these are."""
+
+    def use(*kernels: Kernel) -> KernelLibrary:
+        if find_compiler() is None:
+            pytest.skip("needs a C++ compiler")
+        directory = kernel_folder / ("-".join(kernel.source for kernel in kernels) or "none")
+        directory.mkdir(mode=0o700, exist_ok=True)
+        monkeypatch.setenv("OPENIPU_CACHE_DIR", str(directory))
+        return find_provider().obtain(kernels).select(kernels)
+
+    return use
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ class EngineMode(StrEnum):
     AUTO = "auto"  # PyTorch's operators at once; C++ kernels when they have been compiled in the background
     OPERATORS = "operators"  # PyTorch's operators; no kernels are compiled for the program
     KERNELS = "kernels"  # waits for the program's C++ kernels before the first result
+    REFERENCE = "reference"  # as recorded, operator by operator: slow, and what all others are compared with
 
 
 # Other words for engines, from earlier versions.
@@ -179,6 +180,8 @@ class RunOptions:
     available_memory_proportion: float = 0.6
     io_tiles: int = 0
     engine: EngineMode = EngineMode.AUTO
+    without_rules: frozenset[str] = frozenset()  # rules of the engine to leave out, to find one at fault
+    verify: int = 0  # first calls to compare with the reference engine
     folding: bool = True  # micro-batches may run as one where that is the same maths
     random_seed: int | None = None
     deterministic: bool = False  # the same bits in every run: nothing is compiled, and nothing that depends on load
@@ -247,7 +250,7 @@ class RunOptions:
 
 
 # Options that change how a program is run on this host, and nothing that is planned.
-HOST_ONLY = ("engine", "folding", "random_seed", "deterministic")
+HOST_ONLY = ("engine", "without_rules", "verify", "folding", "random_seed", "deterministic")
 
 
 def describe_options(options: RunOptions, without: Collection[str]) -> dict[str, str]:

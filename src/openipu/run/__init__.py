@@ -9,6 +9,7 @@ from openipu.run.passes.loss_scale import tracks_gradients
 from openipu.run.passes.simplify import PASSES
 from openipu.run.results import MicroBatchTimes, RunResult
 from openipu.run.taps import list_tensors
+from openipu.run.verify import verify_calls
 
 __all__ = [
     "PASSES",
@@ -21,4 +22,5 @@ __all__ = [
     "reclaim_memory",
     "split_micro_batch",
     "tracks_gradients",
+    "verify_calls",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter as clock
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -19,13 +19,15 @@ from openipu.errors import InputError, OptionError
 from openipu.graph import OWNERLESS, EngineMode, InputKind, OutputKind, Program, RunOptions, meets_replicas
 from openipu.graph.collection import pause_collection
 from openipu.run.engines.engine import Engine
+from openipu.run.engines.lanes import Lane, Lanes
 from openipu.run.engines.micro import MicroFunction
 from openipu.run.engines.supervisor import EngineSupervisor
 from openipu.run.feeds import CallFeed, Feed, Source, StreamFeed
 from openipu.run.instances import InstanceGroup, join_instances
+from openipu.run.kernels import KernelProvider, find_provider
 from openipu.run.lockstep import run_in_step
 from openipu.run.memory.host_memory import keep_pages
-from openipu.run.memory.lanes import Lane, Lanes
+from openipu.run.memory.snapshot import Snapshot, load_snapshot, take_snapshot
 from openipu.run.memory.weight_history import WeightHistory
 from openipu.run.memory.written_buffers import check_written_buffers
 from openipu.run.outputs import OutputCollector, check_choices
@@ -39,10 +41,21 @@ from openipu.run.update.rounded_rules import rounds_update
 from openipu.trace import WAIT, span
 
 
+class CallCheck(Protocol):
+    """Runs the calls of an executable, and looks at their results."""
+
+    def run(self, executable: Executable, leaves: Sequence[Any]) -> RunResult: ...
+
+    def skip(self, executable: Executable) -> None:
+        """A call is not looked at, because its inputs arrive while it runs."""
+        ...
+
+
 class Executable:
     """Device memory and the functions that run on it."""
 
-    def __init__(self, program: Program, options: RunOptions) -> None:
+    def __init__(self, program: Program, options: RunOptions, kernels: KernelProvider | None = None) -> None:
+        """`kernels`: who finds and compiles C++ kernels; by default that of this process for the user's cache."""
         _check_options(program, options)
         self.program = program
         self.options = options
@@ -60,14 +73,16 @@ class Executable:
         self._in_step = shared and any(meets_replicas(node) for node in graph.nodes)
         self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
         self._has_news = False  # weights or state were written that other instances may not have
-        self._supervisor = EngineSupervisor(program, self._lanes, options)
+        self._supervisor = EngineSupervisor(program, self._lanes, options, kernels or find_provider())
+        self.check: CallCheck | None = None  # what compares calls with those of another engine
         self._repeatable = Repeatable(program.name) if options.deterministic else None
         self._rounds_update = rounds_update(program, options)
         self._single: SingleCall | None = None
         if runs_alone(options) and not self._rounds_update:
             memory = self._lanes.first.memory
             self._single = SingleCall(program, memory, self._supervisor, self._stream, self.number)
-        if not self._supervisor.waits:
+        # Verification also looks at engines that cannot be made.
+        if not self._supervisor.waits and not options.verify:
             with pause_collection():
                 self._supervisor.start()
 
@@ -170,6 +185,10 @@ class Executable:
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
         self._lanes.first.memory.check_ready()
+        return self.run_once(leaves) if self.check is None else self.check.run(self, leaves)
+
+    def run_once(self, leaves: Sequence[Any]) -> RunResult:
+        """One call by this executable's own engine, whatever checks its calls."""
         result = None if self._single is None else self._single.run(leaves)
         if result is not None:
             return result
@@ -184,7 +203,32 @@ class Executable:
     def stream(self, source: Source) -> RunResult:
         """Run one call on micro-batches that arrive one after the other."""
         self._lanes.first.memory.check_ready()
+        if self.check is not None:
+            self.check.skip(self)
         return self._start(StreamFeed(source, self._entries, self._needed, self.program.name, self._align))
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the next call."""
+        return self._supervisor.start()
+
+    def use_reference(self) -> None:
+        """Run operator by operator from now on."""
+        self._supervisor.use_reference()
+
+    def adopt_kernels(self, other: Executable) -> None:
+        """Before the first run: use the kernels that another executable of this program uses."""
+        self._supervisor.adopt_kernels(other._supervisor)
+
+    def take_snapshot(self) -> Snapshot:
+        """Copies of everything that the next call starts from."""
+        return take_snapshot(self._lanes, self._stream, self.loss_scale)
+
+    def load_snapshot(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot of this program."""
+        if load_snapshot(snapshot, self._lanes, self._stream, self.loss_scale):
+            self._supervisor.rebuild()
+        self._has_news = True
 
     def _align(self, leaves: Sequence[Any]) -> Sequence[Any]:
         return leaves if self._repeatable is None else self._repeatable.align(leaves)

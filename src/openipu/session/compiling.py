@@ -25,10 +25,10 @@ from openipu.errors import OptionError
 from openipu.graph import ENGINE_ALIASES, EngineMode, OptimizerSpec, Program, RunOptions
 from openipu.history import history
 from openipu.machine import System, resolve_system
-from openipu.overrides import read_overrides
+from openipu.overrides import VERIFY_VARIABLE, read_overrides, read_verified_calls
 from openipu.plan import Plan, plan_program
 from openipu.plan.deferred import replace_options
-from openipu.run import Executable, split_micro_batch
+from openipu.run import Executable, split_micro_batch, verify_calls
 from openipu.session.cache import check_inputs, key_program, plan_once
 from openipu.session.compile_log import log_compilation
 from openipu.store import Store, choose_directory, open_store
@@ -227,13 +227,15 @@ def _compile(
             compilation.advance(percent)
 
         program, plan = make_plan(store, progress)
-        plan = replace_options(plan, choose_engine(choose_determinism(plan.options)))
+        plan = replace_options(plan, choose_verification(choose_engine(choose_determinism(plan.options))))
         directory = profile_directory or _choose_directory(program.name)
         if directory is not None:  # before anything can fail for want of this host's memory
             with span(PLAN, "write profile"):
                 _write_profile(plan, directory)
         with span(COMPILE, "make executable"):
             executable = Executable(program, plan.options)
+            if plan.options.verify:
+                verify_calls(executable, plan.options.verify)
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
         if is_watched():
@@ -309,6 +311,12 @@ def choose_determinism(options: RunOptions) -> RunOptions:
             f"{DETERMINISTIC_VARIABLE} is {wished!r}: set it to 1 for the same bits in every run, or to 0."
         )
     return dataclasses.replace(options, deterministic=True) if wished == "1" else options
+
+
+def choose_verification(options: RunOptions) -> RunOptions:
+    """How many calls to compare with the reference: as the environment says, else the options."""
+    wished = os.environ.get(VERIFY_VARIABLE)
+    return dataclasses.replace(options, verify=read_verified_calls(wished)) if wished else options
 
 
 def choose_system(system: System | str | None) -> System:

@@ -2,6 +2,7 @@
 
 from openipu.store.entry import Entry, Part
 from openipu.store.keys import describe_build, describe_host, make_key
+from openipu.store.libraries import CHECK_LIBRARY, LIBRARIES
 from openipu.store.location import (
     DIRECTORY_VARIABLE,
     LIMIT_VARIABLE,
@@ -16,7 +17,9 @@ from openipu.store.records import Finding, Removal, Summary
 from openipu.store.store import Store, open_store
 
 __all__ = [
+    "CHECK_LIBRARY",
     "DIRECTORY_VARIABLE",
+    "LIBRARIES",
     "LIMIT_VARIABLE",
     "Entry",
     "FileLock",

@@ -46,6 +46,7 @@ from openipu.store.entry import (
     write_manifest,
     write_part,
 )
+from openipu.store.libraries import LIBRARIES, explain_unusable
 from openipu.store.location import choose_directory, choose_limit_bytes, explain_exposure
 from openipu.store.locks import FileLock, take_lock
 from openipu.store.plain_files import NotPlainError
@@ -202,17 +203,30 @@ class Store:
         return remove_entry(self.directory / check_key(key), _warn_once)
 
     def verify(self) -> tuple[Finding, ...]:
-        """Compare all entries with their checksums. Damaged ones are removed and returned."""
+        """Compare all entries with their checksums; load native libraries. Damaged ones are removed and returned."""
         damaged = []
         for path in list_entries(self.directory):
             try:
-                check_parts(path, read_manifest(path))
+                manifest = read_manifest(path)
+                check_parts(path, manifest)
+                self._check_libraries(path, manifest)
             except OSError:
                 continue  # being made, or removed meanwhile, or of somebody else
             except ArchiveError as error:
                 damaged.append(Finding(path.name, str(error)))
                 remove_entry(path, _warn_once)
         return tuple(damaged)
+
+    def _check_libraries(self, path: Path, manifest: Manifest) -> None:
+        """ArchiveError if a native library cannot be loaded. None is loaded where others could have written."""
+        described = manifest.description.get(LIBRARIES)
+        if not isinstance(described, dict) or self.exposure or explain_exposure(path):
+            return
+        for name, sizes in described.items():
+            part = manifest.parts.get(name)
+            reason = explain_unusable(path / part.file, sizes) if part is not None and part.native else None
+            if reason is not None:
+                raise ArchiveError(f"{name}: {reason}")
 
     def _read(self, path: Path) -> Entry | None:
         try:

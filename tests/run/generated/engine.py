@@ -1,6 +1,6 @@
 """Runs a generated case in eager PyTorch and in the engine, and counts which passes change its graphs.
 
-This module alone knows how the engine lists its passes, how native kernels are installed, and below which sizes passes
+This module alone knows how the engine lists its passes, where its kernels come from, and below which sizes passes
 leave a graph as it is.
 """
 
@@ -22,15 +22,13 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable, split_micro_batch
 from openipu.run.engines import micro, supervisor
 from openipu.run.engines.pass_list import Pass, Setting
-from openipu.run.half.rounded_draws import has_kernel
-from openipu.run.native import NativeBuild, NativeProgram
-from openipu.run.native.shared_kernels import _install, find_native, write_job
+from openipu.run.kernels import find_provider
+from openipu.run.kernels.catalog import DIRECT_CONVOLUTION, KERNELS
 from openipu.run.passes import simplify
 
 Values = dict[str, torch.Tensor]
 
 STEPS = 2
-_OWN_KERNELS = ("products", "recurrent")
 # Without these a graph does not run at all, or draws other random numbers.
 _NEEDED = frozenset(
     {
@@ -59,13 +57,11 @@ _SIZES: dict[str, dict[str, Any]] = {
     },
     "passes.native_gelu": {"_SMALLEST_ELEMENTS": 8},
     "passes.quick_kernels": {"_FEWEST_CHANNELS": 2, "_SMALLEST_PLANE": 4},
-    "passes.native_lstm": {"_LEAST_WORK": 1},
-    "passes.native_row": {"_FEWEST_ELEMENTS": 4, "_LEAST_ELEMENTS": 4},
     "images.layout": {"_LEAST_WORK": 1, "_LANES": 1, "_MOST_COPIED": 10.0},
     "images.packed_convolutions": {"_FEWEST_MULTIPLICATIONS": 1},
     "images.joined_norms": {"_LEAST_ELEMENTS": 8},
-    "images.tiled_convolutions": {
-        "_FEWEST_TILES": 1,
+    "images.winograd": {
+        "_FEWEST_WINDOWS": 1,
         "_FEWEST_IN_STRIPS": 1,
         "_LEAST_WORK": 1,
         "_LEAST_USE": 0.01,
@@ -148,14 +144,9 @@ def list_passes() -> list[str]:
 
 
 def install_kernels() -> None:
-    """Build the native kernels that programs share, or load them from the cache, and use them from here on."""
-    job = write_job()
-    use_kernels(find_native(job.key) or NativeBuild(job, background=False).finish())
-
-
-def use_kernels(native: NativeProgram) -> None:
-    """Use native kernels in all graphs from here on."""
-    _install(native)
+    """Compile the kernels that programs share into the user's cache, where all programs find them from here on."""
+    shared = [kernel for kernel in KERNELS if kernel is not DIRECT_CONVOLUTION]  # which knows its geometry
+    assert len(find_provider().obtain(shared).select(shared)) == len(shared)
 
 
 def run_eagerly(case: Case, dtype: torch.dtype, noise: float = 0.0) -> Values:
@@ -221,10 +212,7 @@ def run_engine(case: Case) -> Values:
     """The same by the engine."""
     model = case.build(lambda loss: mark_loss(loss, "none"))
     before = _copy(model.state_dict())
-    # Kernels for one program are compiled for its convolutions' geometries: too long for each case, but for these.
-    waits = has_kernel() and not case.training and case.family in _OWN_KERNELS and not case.half
-    mode = EngineMode.KERNELS if waits else EngineMode.OPERATORS
-    options = RunOptions(training=case.training, **dict(case.options), random_seed=7, engine=mode)
+    options = RunOptions(training=case.training, **dict(case.options), random_seed=7, engine=EngineMode.OPERATORS)
     leaves = [split_micro_batch(value, options) for value in case.make_inputs(0)]
     spec = optimizer = None
     if case.training:

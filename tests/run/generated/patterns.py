@@ -623,26 +623,25 @@ def checked(w: Writer) -> None:
 
 FAMILIES: dict[str, Family] = {
     "tokens": Family(tokens, ("compute alone what is read alone",)),
-    "gelu": Family(gelu, ("gelu in one call", "gelu and its gradient in one call each"), ("gelu by native code",)),
+    "gelu": Family(gelu, ("gelu in one call", "gelu and its gradient in one call each"), ("gelu by a kernel",)),
     "classes": Family(classes, ("gradients of classes in one call",)),
     "attention": Family(attention, ("attention in one call",)),
     "images": Family(
         images,
         ("images with channels last", "pack convolutions of inference"),
-        ("norms of images by native code",),
+        ("norms of images by kernels",),
     ),
     "keras_images": Family(keras_images, ("multiply single pixels", "lay out filters once")),
     "pooling": Family(pooling, ("pool before rectifying",)),
     "products": Family(
         products,
         ("pack weights of inference", "products by oneDNN"),
-        ("gradients of weights by native code",),
+        ("gradients of weights by a kernel",),
     ),
     "embeddings": Family(embeddings, ("add rows in place",)),
     "recurrent": Family(
         recurrent,
         ("recurrent layers by oneDNN", "pack recurrent layers of inference"),
-        ("convolutions and recurrent layers by native code",),
     ),
     "reused": Family(reused, ("write over what is not read again",)),
     "views": Family(
@@ -652,12 +651,12 @@ FAMILIES: dict[str, Family] = {
     "sums": Family(sums),
     "norms": Family(norms),
     "dropped": Family(dropped, ("choose kept elements by whole numbers",)),
-    "random": Family(random_masks, ("draw from the seed",), ("draw masks while multiplying",)),
+    "random": Family(random_masks, ("draw from the seed",), ("draw masks while multiplying, by a kernel",)),
     "halves": Family(halves, ("widen half products", "skip exact roundings", "read weights in float32")),
     "rounded": Family(
         rounded,
         ("round as the options say", "draw and round in one call", "keep rounded values in float32"),
-        ("products with half partials by native code",),
+        ("products with half partials by a kernel",),
     ),
     "buffers": Family(buffers, ("write into buffers",)),
     "accumulated": Family(accumulated, ("add gradients to their accumulators",)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,8 +15,8 @@ from openipu.run import Executable
 from openipu.run.engines.micro import draft_micro
 from openipu.run.images import direct_convolutions
 from openipu.run.images.direct_convolutions import Geometry, list_geometries
-from openipu.run.native import NativeBuild, load_kernels, write_kernel_job
-from openipu.run.passes.native_kernels import NativeParts
+from openipu.run.kernels import KernelLibrary, address_of, build
+from openipu.run.kernels.catalog import CONVOLVE_DIRECTLY, DirectConvolutionArguments
 
 pytestmark = pytest.mark.slow
 
@@ -48,13 +48,9 @@ class Net(nn.Module):
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cache for this module: the second test finds what the first has compiled."""
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
-    base = tmp_path_factory.getbasetemp() / "direct-convolutions"
-    base.mkdir(mode=0o700, exist_ok=True)
-    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(base))
+def library(use_kernels: Callable[..., KernelLibrary]) -> KernelLibrary:
+    """Kernels for some geometries, in the cache of all programs of this module."""
+    return use_kernels(*(geometry.kernel_record for geometry in GEOMETRIES))
 
 
 def capture(model: nn.Module, x: torch.Tensor) -> Program:
@@ -90,11 +86,8 @@ def pack(geometry: Geometry, weight: torch.Tensor, bias: torch.Tensor) -> tuple[
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_native_code_computes_what_pytorch_does(threads: int) -> None:
+def test_the_kernel_computes_what_pytorch_does(library: KernelLibrary, threads: int) -> None:
     torch.manual_seed(0)
-    parts = NativeParts(GEOMETRIES)
-    job = write_kernel_job(parts)
-    kernels = load_kernels(NativeBuild(job, background=False).finish(), parts).convolutions
     for geometry in GEOMETRIES:
         x = torch.randn(3, geometry.channels, geometry.height, geometry.width)
         x[1, 0, 3, 4] = torch.nan
@@ -103,8 +96,8 @@ def test_native_code_computes_what_pytorch_does(threads: int) -> None:
         wanted = compute_eagerly(geometry, x, weight, bias)
         found = torch.full_like(wanted, 1e9)
         weights, biases = pack(geometry, weight, bias)
-        pointers = (tensor.data_ptr() for tensor in (x, weights, biases, found))
-        kernels[geometry](*pointers, len(x), threads)
+        addresses = [address_of(tensor, tensor.numel()) for tensor in (x, weights, biases, found)]
+        library[geometry.kernel_record][CONVOLVE_DIRECTLY](DirectConvolutionArguments(*addresses, len(x), threads))
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
         assert wanted.isnan().any()
 
@@ -127,38 +120,15 @@ def test_the_next_program_finds_the_code_in_the_cache(monkeypatch: pytest.Monkey
     model, x = Net().eval(), torch.randn(3, 1, 28, 28)
     check(start(model, x, EngineMode.KERNELS), model, x)
 
-    def refuse(self: NativeBuild, *_: object, **__: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(NativeBuild, "__init__", refuse)
+    monkeypatch.setattr(build.KernelBuild, "__init__", refuse)
     x = torch.randn(5, 1, 28, 28)  # of another number of images, too
     for engine in (EngineMode.KERNELS, EngineMode.AUTO):
         executable = start(model, x, engine)
         check(executable, model, x)
         assert executable.engine_mode is EngineMode.KERNELS
-
-
-def test_kernels_from_the_background_are_taken_over(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "0")
-    model, x = Net().eval(), torch.randn(3, 1, 28, 28)
-    executable = start(model, x, EngineMode.AUTO)
-    check(executable, model, x)
-    assert executable.engine_mode is EngineMode.OPERATORS
-    executable._supervisor._build.process.wait()
-    check(executable, model, x)
-    assert executable.engine_mode is EngineMode.KERNELS
-    check(executable, model, x)
-
-
-def test_without_a_compiler_operators_run_it_with_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    model, x = Net().eval(), torch.randn(3, 1, 28, 28)
-    executable = start(model, x, EngineMode.KERNELS)
-    with pytest.warns(UserWarning, match=r"could not be compiled.*no C\+\+ compiler: no-such-compiler"):
-        check(executable, model, x)
-    assert executable.engine_mode is EngineMode.OPERATORS
 
 
 def test_code_is_written_where_more_of_each_vector_is_in_use() -> None:

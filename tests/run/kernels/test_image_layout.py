@@ -9,22 +9,20 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import EngineMode, OutputMode, RunOptions
 from openipu.run import Executable
-from openipu.run.engines import pass_list, supervisor
+from openipu.run.engines import pass_list
 from openipu.run.images import layout
 from openipu.run.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
 from openipu.run.images.layout import lay_out_images
-from openipu.run.images.tiled_convolutions import (
-    TileCode,
-    convolve_tiles,
-    find_tiled_filter_gradient,
-    find_tiled_image_gradient,
-    install_tiles,
+from openipu.run.images.winograd import (
+    convolve_images,
+    find_winograd_filter_gradient,
+    find_winograd_image_gradient,
 )
-from openipu.run.native.shared_kernels import load_tiles
+from openipu.run.kernels.catalog import WINOGRAD
 
 aten = torch.ops.aten
 SIZE = 32  # of images
-TILED = {convolve_tiles, find_tiled_filter_gradient, find_tiled_image_gradient}
+WINOGRADS = {convolve_images, find_winograd_filter_gradient, find_winograd_image_gradient}
 LAST = {convolve, find_filter_gradient, find_image_gradient}
 
 
@@ -131,13 +129,13 @@ def eager_pass(monkeypatch):
     """Small models go through the pass as well; says what came of them."""
     monkeypatch.setattr(layout, "_LEAST_WORK", 0)
     monkeypatch.setattr(layout, "_MOST_COPIED", 100.0)
-    monkeypatch.setattr("openipu.run.images.tiled_convolutions._LEAST_WORK", 0)
-    monkeypatch.setattr("openipu.run.images.tiled_convolutions._FEWEST_TILES", 1)
-    monkeypatch.setattr("openipu.run.images.tiled_convolutions._FEWEST_IN_STRIPS", 1)
+    monkeypatch.setattr("openipu.run.images.winograd._LEAST_WORK", 0)
+    monkeypatch.setattr("openipu.run.images.winograd._FEWEST_WINDOWS", 1)
+    monkeypatch.setattr("openipu.run.images.winograd._FEWEST_IN_STRIPS", 1)
     drafts = []
 
-    def note(draft, *, native):
-        lay_out_images(draft, native=native)
+    def note(draft, winograd):
+        lay_out_images(draft, winograd)
         drafts.append(draft)
 
     monkeypatch.setattr(pass_list, "lay_out_images", note)
@@ -145,10 +143,8 @@ def eager_pass(monkeypatch):
 
 
 @pytest.fixture
-def code(shared_native) -> TileCode:
-    found = load_tiles(shared_native)
-    install_tiles(found)
-    return found
+def code(use_kernels):
+    return use_kernels(WINOGRAD)[WINOGRAD]
 
 
 def make_data(count):
@@ -220,7 +216,7 @@ def test_training_is_eager_pytorchs(eager_pass, name):
     check(executable, MODELS[name])
     (draft,) = eager_pass
     assert count(draft, LAST)
-    assert not count(draft, TILED)
+    assert not count(draft, WINOGRADS)
 
 
 @pytest.mark.slow
@@ -230,7 +226,7 @@ def test_training_with_native_code_is_eager_pytorchs(eager_pass, code, name):
     check(executable, MODELS[name])
     (draft,) = eager_pass
     wanted = {"bottlenecks": 3, "readers": 6, "frozen": 2, "grouped": 0, "tiny": 3}
-    assert count(draft, TILED) == wanted[name]
+    assert count(draft, WINOGRADS) == wanted[name]
 
 
 @pytest.mark.slow
@@ -238,7 +234,7 @@ def test_training_with_native_code_is_eager_pytorchs(eager_pass, code, name):
 def test_micro_batches_are_accumulated(eager_pass, code, folding):
     executable, *_ = make_executable(Frozen, 4, folding=folding)
     check(executable, Frozen, 4)
-    assert all(count(draft, TILED) for draft in eager_pass)
+    assert all(count(draft, WINOGRADS) for draft in eager_pass)
 
 
 def test_images_are_returned_plane_behind_plane(eager_pass):
@@ -304,18 +300,4 @@ def test_a_deterministic_program_uses_no_native_code(eager_pass, code):
     executable, images, labels = make_executable(Frozen, deterministic=True)
     train(executable, images, labels, steps=1)
     (draft,) = eager_pass
-    assert not count(draft, TILED)
-
-
-@pytest.mark.slow
-def test_a_program_that_runs_uses_the_code_once_it_is_there(eager_pass, code, monkeypatch):
-    """The engine is built anew between two runs, once, and goes on from the same weights."""
-    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
-    monkeypatch.setattr(supervisor, "find_products", lambda graph: [])
-    install_tiles(None)
-    executable, images, labels = make_executable(Frozen, engine=EngineMode.AUTO)
-    train(executable, images, labels, steps=1)
-    install_tiles(code)
-    train(executable, images, labels, steps=2)
-    assert [count(draft, TILED) for draft in eager_pass] == [0, 2]
+    assert not count(draft, WINOGRADS)

@@ -11,16 +11,15 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, supervisor
+from openipu.run.engines import pass_list
 from openipu.run.half.rounding import round_values
-from openipu.run.native.shared_kernels import load_dropout
+from openipu.run.kernels.catalog import DROP, DROPOUT
 from openipu.run.passes.native_dropout import (
-    draw_while_multiplying,
+    UNROUNDED,
     find_masks,
-    has_dropout,
-    install_dropout,
     keep_elements,
     keep_in_place,
+    use_dropout_kernel,
 )
 from openipu.run.passes.seeded_random import draw_bits, random_bits
 
@@ -32,12 +31,8 @@ WEIGHTS = ["first.weight", "first.bias", "second.weight", "second.bias"]
 
 
 @pytest.fixture
-def kernel(shared_native):
-    """Native code, installed for one test."""
-    found = load_dropout(shared_native)
-    install_dropout(found)
-    yield found
-    install_dropout(None)
+def kernel(use_kernels):
+    return use_kernels(DROPOUT)[DROPOUT][DROP]
 
 
 def keep_by_operators(values, seed, shape, probability):
@@ -62,9 +57,9 @@ def test_native_code_keeps_the_elements_that_the_operators_keep(kernel, shape, s
         expected, quantile, _ = keep_by_operators(values, seed, shape, probability)
         factor = (torch.ones(()) / probability).item()
         before = values.clone()
-        compare(keep_elements(values, seed, 3, shape, quantile, factor), expected)
+        compare(keep_elements(values, seed, 3, shape, quantile, factor, UNROUNDED, kernel), expected)
         assert torch.equal(values, before)
-        found = keep_in_place(before, seed, 3, shape, quantile, factor)
+        found = keep_in_place(before, seed, 3, shape, quantile, factor, UNROUNDED, kernel)
         assert found.data_ptr() == before.data_ptr()
         compare(found, expected)
 
@@ -72,14 +67,14 @@ def test_native_code_keeps_the_elements_that_the_operators_keep(kernel, shape, s
 @pytest.mark.slow
 def test_what_is_infinite_or_no_number_is_multiplied_by_zero_as_well(kernel):
     expected, quantile, factor = keep_by_operators(STRANGE, SEED, STRANGE.shape, 0.5)
-    compare(keep_elements(STRANGE, SEED, 3, STRANGE.shape, quantile, factor), expected)
+    compare(keep_elements(STRANGE, SEED, 3, STRANGE.shape, quantile, factor, UNROUNDED, kernel), expected)
 
 
 @pytest.mark.slow
 def test_values_that_do_not_lie_side_by_side_are_kept_where_they_are(kernel):
     values = torch.randn(40, 30).t()
     expected, quantile, factor = keep_by_operators(values, SEED, (30, 40), 0.7)
-    compare(keep_elements(values, SEED, 3, (30, 40), quantile, factor), expected)
+    compare(keep_elements(values, SEED, 3, (30, 40), quantile, factor, UNROUNDED, kernel), expected)
 
 
 @pytest.mark.slow
@@ -92,8 +87,8 @@ def test_the_factors_of_a_half_mask_are_rounded_as_the_operators_round_them(kern
         mask = (draw_bits(seed, 3, shape) < quantile).float() / probability
         mask = round_values(Overflow.INFINITY, mask, draw_bits(seed, 8, shape)).float()
         factor = (torch.ones(()) / probability).item()
-        compare(keep_elements(values, seed, 3, shape, quantile, factor, 8), values * mask)
-        compare(keep_in_place(values.clone(), seed, 3, shape, quantile, factor, 8), values * mask)
+        compare(keep_elements(values, seed, 3, shape, quantile, factor, 8, kernel), values * mask)
+        compare(keep_in_place(values.clone(), seed, 3, shape, quantile, factor, 8, kernel), values * mask)
     if mask.numel() > 1000:
         assert mask.unique().numel() == 3, "nothing, and the numbers of half on both sides of 1 / 0.003"
 
@@ -142,9 +137,9 @@ def train(executable, rows, steps=3):
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "half"])
 @pytest.mark.parametrize("folding", [False, True], ids=["one after the other", "folded"])
-def test_a_program_trains_to_the_same_bits(kernel, folding, half):
+def test_a_program_trains_to_the_same_bits(kernel, use_kernels, folding, half):
     native = train(*make_executable(folding, half=half))
-    install_dropout(None)
+    use_kernels()
     for found, expected in zip(native, train(*make_executable(folding, half=half)), strict=True):
         assert torch.equal(found, expected)
 
@@ -153,9 +148,8 @@ def test_a_program_trains_to_the_same_bits(kernel, folding, half):
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "half"])
 def test_no_mask_is_written_down(kernel, monkeypatch, half):
     drafts: list[Draft] = []
-    monkeypatch.setattr(
-        pass_list, "draw_while_multiplying", lambda draft: (draw_while_multiplying(draft), drafts.append(draft))
-    )
+    note = lambda draft, kernel: (use_dropout_kernel(draft, kernel), drafts.append(draft))  # noqa: E731
+    monkeypatch.setattr(pass_list, "use_dropout_kernel", note)
     train(*make_executable(folding=True, half=half), steps=1)
     (draft,) = drafts
     targets = [node.target for node in draft.graph.nodes]
@@ -165,24 +159,6 @@ def test_no_mask_is_written_down(kernel, monkeypatch, half):
     assert not find_masks(draft.graph)
 
 
-def test_without_native_code_operators_drop():
-    assert not has_dropout()
+def test_without_the_kernel_operators_drop():
     executable, rows = make_executable(folding=True)
     assert all(torch.isfinite(value).all() for value in train(executable, rows, steps=1))
-
-
-@pytest.mark.slow
-def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
-    """The engine is built anew between two runs, once, and goes on from the same weights."""
-    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
-    install_dropout(None)
-    expected = train(*make_executable(folding=True, engine=EngineMode.AUTO), steps=4)
-    executable, rows = make_executable(folding=True, engine=EngineMode.AUTO)
-    losses = [executable.run([rows]).outputs[0]]
-    calls = []
-    install_dropout(lambda *operands: calls.append(operands) or kernel(*operands))
-    losses += [executable.run([rows]).outputs[0] for _ in range(3)]
-    assert len(calls) == 2 * 4, "the engine is changed after the second run, for the third and the fourth"
-    for found, wanted in zip([*losses, *executable.copy_weights(WEIGHTS).values()], expected, strict=True):
-        assert torch.equal(found, wanted)

@@ -9,15 +9,14 @@ from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.engines.micro import draft_micro
 from openipu.run.engines.pass_list import BOUND, Setting
-from openipu.run.native.shared_kernels import load_gelu
+from openipu.run.kernels import KernelLibrary
+from openipu.run.kernels.catalog import COMPUTE_GELU, GELU
 from openipu.run.passes import native_gelu
 from openipu.run.passes.native_gelu import (
-    bend,
-    bend_gradient,
-    bend_gradient_in_place,
-    bend_natively,
-    has_gelu,
-    install_gelu,
+    compute_gelu,
+    differentiate_gelu,
+    differentiate_gelu_in_place,
+    use_gelu_kernel,
 )
 from openipu.run.passes.reused_memory import reuse_memory
 
@@ -26,12 +25,8 @@ STRANGE = torch.tensor([0.0, -0.0, 1e-42, -3e38, 3e38, 1e10, -1e10, 12.0, -12.0,
 
 
 @pytest.fixture
-def kernel(shared_native):
-    """Native code, installed for one test."""
-    found = load_gelu(shared_native)
-    install_gelu(found)
-    yield found
-    install_gelu(None)
+def kernel(use_kernels):
+    return use_kernels(GELU)[GELU][COMPUTE_GELU]
 
 
 def draw(count):
@@ -44,37 +39,43 @@ def draw(count):
 def test_native_code_bends_values_and_gradients_as_the_operators_do(kernel, count):
     values, gradient = draw(count)
     wide = [value.double() for value in (values, gradient)]
-    torch.testing.assert_close(bend(values).double(), aten.gelu(wide[0], approximate="tanh"), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        compute_gelu(values, kernel).double(), aten.gelu(wide[0], approximate="tanh"), rtol=1e-6, atol=1e-6
+    )
     expected = aten.gelu_backward(wide[1], wide[0], approximate="tanh")
     before = gradient.clone()
-    torch.testing.assert_close(bend_gradient(gradient, values).double(), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(differentiate_gelu(gradient, values, kernel).double(), expected, rtol=1e-6, atol=1e-6)
     assert torch.equal(gradient, before)
-    found = bend_gradient_in_place(gradient, values)
+    found = differentiate_gelu_in_place(gradient, values, kernel)
     assert found.data_ptr() == gradient.data_ptr()
     torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_values_far_away_are_kept_or_zero(kernel):
-    found, expected = bend(STRANGE), aten.gelu(STRANGE, approximate="tanh")
+    found, expected = compute_gelu(STRANGE, kernel), aten.gelu(STRANGE, approximate="tanh")
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9, equal_nan=True)
     near = STRANGE[STRANGE.abs() < 1e12]  # beyond, the operator's gradient is no number
     ones = torch.ones_like(near)
     expected = aten.gelu_backward(ones, near, approximate="tanh")
-    torch.testing.assert_close(bend_gradient(ones, near), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(differentiate_gelu(ones, near, kernel), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_values_that_lie_turned_are_bent_where_they_are(kernel):
     values, gradient = (value.view(40, 50).t() for value in draw(2000))
-    torch.testing.assert_close(bend(values), aten.gelu(values, approximate="tanh"), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        compute_gelu(values, kernel), aten.gelu(values, approximate="tanh"), rtol=1e-5, atol=1e-6
+    )
     expected = aten.gelu_backward(gradient, values, approximate="tanh")
-    torch.testing.assert_close(bend_gradient(gradient, values), expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(bend_gradient(gradient.contiguous(), values), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(differentiate_gelu(gradient, values, kernel), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        differentiate_gelu(gradient.contiguous(), values, kernel), expected, rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.slow
-def test_a_graph_bends_natively_and_leaves_other_forms_alone(build_program, monkeypatch, kernel):
+def test_a_graph_bends_natively_and_leaves_other_forms_alone(build_program, monkeypatch, use_kernels):
     monkeypatch.setattr(native_gelu, "_SMALLEST_ELEMENTS", 1)
 
     def layer(x, gradient):
@@ -85,11 +86,15 @@ def test_a_graph_bends_natively_and_leaves_other_forms_alone(build_program, monk
     returns = [(OutputKind.OUTPUT, str(place)) for place in range(4)]
     program = build_program(layer, inputs=dict(zip(("x", "gradient"), values, strict=True)), returns=returns)
     draft = draft_micro(program, RunOptions())
-    bend_natively(draft)
+    use_gelu_kernel(draft, use_kernels(GELU)[GELU])
     reuse_memory(draft)
     draft.graph.lint()
     targets = [node.target for node in draft.graph.nodes]
-    assert [targets.count(target) for target in (bend, bend_gradient_in_place, aten.gelu.default)] == [1, 1, 1]
+    assert [targets.count(target) for target in (compute_gelu, differentiate_gelu_in_place, aten.gelu.default)] == [
+        1,
+        1,
+        1,
+    ]
     before = [value.clone() for value in values]
     found = generate_function(draft.graph, draft.bound, "test")(*values)
     torch.testing.assert_close(tuple(found), layer(*values), rtol=1e-5, atol=1e-5)
@@ -106,10 +111,6 @@ def test_a_graph_bends_natively_and_leaves_other_forms_alone(build_program, monk
     ],
 )
 def test_deterministic_runs_and_inference_do_without(options, uses):
-    install_gelu(lambda *arguments: None)
-    try:
-        assert has_gelu()
-        (entry,) = [entry for entry in BOUND if entry.name == "gelu by native code"]
-        assert entry.when(Setting(None, options)) is uses
-    finally:
-        install_gelu(None)
+    (entry,) = [entry for entry in BOUND if entry.name == "gelu by a kernel"]
+    assert entry.when(Setting(None, options, library=KernelLibrary({GELU: None}))) is uses
+    assert not entry.when(Setting(None, options))

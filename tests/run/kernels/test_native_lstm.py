@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,9 +15,10 @@ from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.engines.micro import draft_micro
 from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.kernels import KernelLibrary
+from openipu.run.kernels.catalog import LSTM
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.native import NativeBuild, load_kernels, write_kernel_job
-from openipu.run.passes.native_kernels import NativeKernels, NativeParts, list_native_parts
+from openipu.run.passes.native_kernels import list_inference_kernels
 from openipu.run.passes.onednn_lstm import LSTM_ONEDNN
 
 pytestmark = pytest.mark.slow
@@ -65,21 +66,12 @@ def list_names(draft: Draft) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cache for this module: the second test finds what the first has compiled."""
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
-    base = tmp_path_factory.getbasetemp() / "native-lstm"
-    base.mkdir(mode=0o700, exist_ok=True)
-    monkeypatch.setenv("OPENIPU_CACHE_DIR", str(base))
+def kernels(use_kernels: Callable[..., KernelLibrary], monkeypatch: pytest.MonkeyPatch) -> KernelLibrary:
+    """The kernel, in the cache of all programs of this module."""
+    library = use_kernels(LSTM)
     monkeypatch.setattr("openipu.run.passes.native_lstm._LEAST_WORK", 1)
     torch.manual_seed(0)
-
-
-@pytest.fixture
-def kernels() -> NativeKernels:
-    parts = NativeParts(layers=True)
-    return load_kernels(NativeBuild(write_kernel_job(parts), background=False).finish(), parts)
+    return library
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -165,16 +157,16 @@ def test_sequences_of_any_order_in_memory_are_read_as_they_lie() -> None:
         check(start(model, inputs), model, inputs)
 
 
-def test_every_held_layer_is_replaced_and_its_weights_are_read_packed_alone(kernels: NativeKernels) -> None:
+def test_every_held_layer_is_replaced_and_its_weights_are_read_packed_alone(kernels: KernelLibrary) -> None:
     model, inputs = Model().eval(), make_inputs()
     program = capture(model, inputs)
     draft = draft_micro(program, RunOptions())
     apply_passes(FOLDED, draft, Setting(program, RunOptions()))
-    assert list_native_parts(draft) == NativeParts(layers=True)
+    assert list_inference_kernels(draft) == (LSTM,)
     memory = DeviceMemory(program, 1)
     draft = draft_micro(program, RunOptions())
-    apply_passes(FOLDED, draft, Setting(program, RunOptions(), memory=memory, kernels=kernels))
-    assert [name.rstrip("_0123456789") for name in list_names(draft)].count("native_layer") == 4
+    apply_passes(FOLDED, draft, Setting(program, RunOptions(), memory=memory, library=kernels))
+    assert [name.rstrip("_0123456789") for name in list_names(draft)].count("lstm_layer") == 4
     assert not draft.graph.find_nodes(op="call_function", target=LSTM_ONEDNN)
     assert not any("weight" in entry.name for entry in draft.inputs)
 
@@ -184,10 +176,10 @@ def test_small_layers_are_not_worth_a_compilation(monkeypatch: pytest.MonkeyPatc
     program = capture(Model().eval(), make_inputs(1, 1))
     draft = draft_micro(program, RunOptions())
     apply_passes(FOLDED, draft, Setting(program, RunOptions()))
-    assert not list_native_parts(draft)
+    assert not list_inference_kernels(draft)
 
 
-def test_half_layers_are_computed_in_float32(kernels: NativeKernels) -> None:
+def test_half_layers_are_computed_in_float32(kernels: KernelLibrary) -> None:
     model, inputs = Model().eval(), make_inputs()
     halves = tuple(value.half() for value in inputs)
     executable = start(model.half(), halves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 
 import pytest
 import torch
@@ -13,24 +14,24 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, supervisor
+from openipu.run.engines import pass_list
 from openipu.run.images import joined_norms, layout
 from openipu.run.images.joined_norms import join_norms
-from openipu.run.images.norms import NormCode, differentiate, has_norms, install_norms, normalize
-from openipu.run.native.shared_kernels import load_norms
+from openipu.run.images.norms import differentiate, normalize
+from openipu.run.kernels.catalog import CHANNEL_NORMS, DIFFERENTIATE_NORM, NORMALIZE
 
 aten = torch.ops.aten
 MOMENTUM, EPSILON = 0.1, 1e-5
+NO_KERNEL = {NORMALIZE: None, DIFFERENTIATE_NORM: None}  # for graphs that nobody runs
 # Images, channels, height and width: fewer rows than threads, one vector, several blocks of sums.
 SHAPES = [(2, 16, 1, 1), (1, 32, 3, 5), (4, 48, 7, 7), (2, 64, 40, 30), (1, 2048, 9, 8)]
 
 
 @pytest.fixture
-def code(shared_native) -> NormCode:
-    """Native code, installed for one test."""
-    found = load_norms(shared_native)
-    install_norms(found)
-    return found
+def code(use_kernels):
+    """Both kernels."""
+    kernel = use_kernels(CHANNEL_NORMS)[CHANNEL_NORMS]
+    return partial(normalize, run=kernel[NORMALIZE]), partial(differentiate, run=kernel[DIFFERENTIATE_NORM])
 
 
 def lay(images, last=True):
@@ -71,7 +72,7 @@ def test_norms_and_their_gradients_are_those_of_autograd(code, threads, shape, a
         images, other, gradient, weight, bias, mean, variance, adds=adds, rectifies=rectifies
     )
     added = other if adds else None
-    found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, added, rectifies)
+    found = code[0](images, weight, bias, mean, variance, MOMENTUM, EPSILON, added, rectifies)
     compare(found[0], result)
     assert found[0].is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
     for one, expected in zip(found[3:], statistics, strict=True):
@@ -80,7 +81,7 @@ def test_norms_and_their_gradients_are_those_of_autograd(code, threads, shape, a
     arguments = (found[0] if rectifies else None, images, weight, found[1], found[2], EPSILON)
     scale = max(1.0, gradients[0].abs().max().item())
     for keeps in (False, True):
-        derived = differentiate(gradient, *arguments, keeps, False)
+        derived = code[1](gradient, *arguments, keeps, False)
         for one, expected in zip(derived[:3], gradients, strict=True):
             compare(one, expected, 3e-5 * scale)
         assert torch.equal(gradient, kept)
@@ -93,11 +94,11 @@ def test_norms_and_their_gradients_are_those_of_autograd(code, threads, shape, a
 @pytest.mark.parametrize("keeps", [False, True], ids=["gradient of images", "what counts"])
 def test_the_gradients_memory_is_used_where_nobody_reads_it_again(code, keeps):
     images, _, gradient, weight, bias, mean, variance = draw((2, 32, 8, 8))
-    found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, True)
+    found = code[0](images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, True)
     arguments = (found[0], images, weight, found[1], found[2], EPSILON, keeps)
-    expected = differentiate(gradient, *arguments, False)
+    expected = code[1](gradient, *arguments, False)
     place = gradient.data_ptr()
-    derived = differentiate(gradient, *arguments, True)
+    derived = code[1](gradient, *arguments, True)
     assert derived[3 if keeps else 0].data_ptr() == place
     for one, other in zip(derived, expected, strict=True):
         assert torch.equal(one, other)
@@ -107,18 +108,18 @@ def test_the_gradients_memory_is_used_where_nobody_reads_it_again(code, keeps):
 def test_weights_may_be_views(code):
     images, _, gradient, _, bias, mean, variance = draw((2, 32, 8, 8))
     weight = torch.tensor([1.5]).expand(32)
-    found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
-    plain = normalize(images, weight.clone(), bias, mean, variance, MOMENTUM, EPSILON, None, False)
+    found = code[0](images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
+    plain = code[0](images, weight.clone(), bias, mean, variance, MOMENTUM, EPSILON, None, False)
     assert torch.equal(found[0], plain[0])
     arguments = (images, found[1], found[2], EPSILON, False, False)
-    derived = differentiate(gradient, None, arguments[0], weight, *arguments[1:])
-    assert torch.equal(derived[0], differentiate(gradient, None, arguments[0], weight.clone(), *arguments[1:])[0])
+    derived = code[1](gradient, None, arguments[0], weight, *arguments[1:])
+    assert torch.equal(derived[0], code[1](gradient, None, arguments[0], weight.clone(), *arguments[1:])[0])
 
 
 @pytest.mark.slow
 def test_images_far_from_zero_have_their_deviation(code):
     images, _, _, weight, bias, mean, variance = draw((4, 16, 50, 50), offset=1000.0)
-    found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
+    found = code[0](images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
     exact = images.double()
     compare(found[1], exact.mean((0, 2, 3)), 1e-7)
     compare(found[2], (exact.var((0, 2, 3), unbiased=False) + EPSILON).rsqrt(), 1e-6)
@@ -128,7 +129,7 @@ def test_images_far_from_zero_have_their_deviation(code):
 def test_constant_images_are_the_bias(code):
     images = lay(torch.full((2, 16, 8, 8), 3.25))
     _, _, _, weight, bias, mean, variance = draw((2, 16, 8, 8))
-    found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
+    found = code[0](images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, False)
     assert torch.equal(found[0], bias.view(1, -1, 1, 1).expand_as(images))
 
 
@@ -136,10 +137,10 @@ def test_constant_images_are_the_bias(code):
 def test_what_is_not_a_number_stays_in_its_channel(code):
     images, _, gradient, weight, bias, mean, variance = draw((2, 16, 8, 8))
     images[1, 3, 2, 2], images[0, 5, 1, 1] = torch.nan, torch.inf
-    found = normalize(images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, True)
+    found = code[0](images, weight, bias, mean, variance, MOMENTUM, EPSILON, None, True)
     broken = found[0].isnan().any(0).any(1).any(1)
     assert broken.nonzero().flatten().tolist() == [3, 5]
-    derived = differentiate(gradient, found[0], images, weight, found[1], found[2], EPSILON, False, False)
+    derived = code[1](gradient, found[0], images, weight, found[1], found[2], EPSILON, False, False)
     assert derived[0].isnan().any(0).any(1).any(1).nonzero().flatten().tolist() == [3, 5]
 
 
@@ -198,8 +199,8 @@ def drafts(monkeypatch):
     monkeypatch.setattr(joined_norms, "_LEAST_ELEMENTS", 0)
     found: list[Draft] = []
 
-    def join(draft):
-        join_norms(draft)
+    def join(draft, kernel):
+        join_norms(draft, kernel)
         found.append(draft)
 
     monkeypatch.setattr(pass_list, "join_norms", join)
@@ -242,23 +243,9 @@ def test_deterministic_and_checked_programs_do_not_use_it(code, drafts, options)
 
 
 @pytest.mark.slow
-def test_without_native_code_operators_normalize(drafts):
-    assert not has_norms()
+def test_without_the_kernels_operators_normalize(drafts):
     check(*make_executable())
     assert not drafts
-
-
-@pytest.mark.slow
-def test_a_program_that_runs_uses_the_code_once_it_is_there(code, drafts, monkeypatch):
-    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
-    monkeypatch.setattr(supervisor, "find_tiled", lambda graph: False)
-    install_norms(None)
-    executable, inputs, net = make_executable(engine=EngineMode.AUTO)
-    executable.run(inputs)
-    assert not drafts
-    install_norms(code)
-    check(executable, inputs, net, steps=2)
-    assert len(drafts) == 1
 
 
 def write_norm(behind):
@@ -321,7 +308,7 @@ def test_a_gradient_that_was_read_before_is_blocked_apart(monkeypatch):
     gradients = [call(aten.native_batch_norm_backward.default, blocked, *norm, [True] * 3) for _ in range(2)]
     graph.output((before, *(call(operator.getitem, node, 0) for node in gradients)))
     draft = Draft(graph, (), ())
-    join_norms(draft)
+    join_norms(draft, NO_KERNEL)
     graph.lint()
     assert [node.args[:2] for node in list_calls(draft, differentiate)] == [(blocked, None)] * 2
 
@@ -330,8 +317,8 @@ def test_a_gradient_that_was_read_before_is_blocked_apart(monkeypatch):
 def test_what_is_read_on_the_way_stays_there(monkeypatch, behind):
     monkeypatch.setattr(joined_norms, "_LEAST_ELEMENTS", 0)
     draft = write_norm(behind)
-    join_norms(draft)
+    join_norms(draft, NO_KERNEL)
     draft.graph.lint()
     (joined,) = list_calls(draft, normalize)
-    assert joined.args[7:] == (None, False)
+    assert joined.args[7:9] == (None, False)
     assert len(list_calls(draft, aten.relu.default)) == 1

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import nn
@@ -13,18 +10,13 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, supervisor
-from openipu.run.native import sources
-from openipu.run.native.shared_kernels import load_products
-from openipu.run.native.source_files import compile_source
-from openipu.run.native.sources.draws import PRELUDE
+from openipu.run.engines import pass_list
+from openipu.run.kernels.catalog import MULTIPLY_TRANSPOSED, WEIGHT_GRADIENTS
 from openipu.run.passes import native_products
 from openipu.run.passes.native_products import (
     add_columns,
-    has_products,
-    install_products,
     multiply_columns,
-    multiply_natively,
+    use_product_kernel,
 )
 
 # Depth, height and width: parts of a tile, whole ones, several blocks in each direction.
@@ -42,13 +34,10 @@ WIDTH, BATCH = 256, 128  # products that are just large enough
 
 
 @pytest.fixture
-def kernel(shared_native, monkeypatch):
-    """Native code, installed for one test, whatever the processor."""
+def kernel(use_kernels, monkeypatch):
+    """The kernel, whatever the processor."""
     monkeypatch.setattr(native_products, "prefers_other_products", lambda: True)
-    found = load_products(shared_native)
-    install_products(found)
-    yield found
-    install_products(None)
+    return use_kernels(WEIGHT_GRADIENTS)[WEIGHT_GRADIENTS][MULTIPLY_TRANSPOSED]
 
 
 def make_matrices(depth, height, width):
@@ -66,7 +55,7 @@ def compare(found, left, right, factor=1.0, total=0.0):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_columns_are_multiplied_by_columns(kernel, threads, shape):
     left, right = make_matrices(*shape)
-    compare(multiply_columns(left, right), left, right)
+    compare(multiply_columns(left, right, kernel), left, right)
 
 
 @pytest.mark.slow
@@ -74,7 +63,7 @@ def test_columns_are_multiplied_by_columns(kernel, threads, shape):
 def test_a_product_is_added_to_what_is_there(kernel, threads, shape):
     left, right = make_matrices(*shape)
     total = torch.full((shape[1], shape[2]), 3.0)
-    assert add_columns(total, left, right, 0.25) is total
+    assert add_columns(total, left, right, 0.25, kernel) is total
     compare(total, left, right, 0.25, 3.0)
 
 
@@ -82,50 +71,32 @@ def test_a_product_is_added_to_what_is_there(kernel, threads, shape):
 def test_rows_may_be_apart_and_other_layouts_are_left_to_pytorch(kernel):
     left, right = make_matrices(70, 90, 110)
     compare(
-        multiply_columns(left[:, 5:80], right[::2].repeat_interleave(2, 0)),
+        multiply_columns(left[:, 5:80], right[::2].repeat_interleave(2, 0), kernel),
         left[:, 5:80],
         right[::2].repeat_interleave(2, 0),
     )
     wide = torch.zeros(70, 220)
     wide[:, :110] = right
-    compare(multiply_columns(left, wide[:, :110]), left, right)
+    compare(multiply_columns(left, wide[:, :110], kernel), left, right)
     turned = left.t().contiguous().t()
-    compare(multiply_columns(turned, right), left, right)
+    compare(multiply_columns(turned, right, kernel), left, right)
     total = torch.zeros(110, 90).t()
-    compare(add_columns(total, turned, right, 1.0), left, right)
-
-
-@pytest.mark.slow
-def test_without_memory_for_blocks_products_are_computed_all_the_same(tmp_path):
-    if shutil.which("g++") is None:
-        pytest.skip("needs a C++ compiler")
-    refuse = "static void* refuse(size_t, size_t) { return nullptr; }\n"
-    source = sources.products.SOURCE.replace("std::aligned_alloc(64", "refuse(64")
-    assert source != sources.products.SOURCE
-    library = compile_source(PRELUDE + refuse + source, tmp_path)
-    install_products(load_products(SimpleNamespace(library=library)))
-    try:
-        left, right = make_matrices(33, 100, 20)
-        compare(multiply_columns(left, right), left, right)
-        total = torch.full((100, 20), 3.0)
-        compare(add_columns(total, left, right, 0.25), left, right, 0.25, 3.0)
-    finally:
-        install_products(None)
+    compare(add_columns(total, turned, right, 1.0, kernel), left, right)
 
 
 @pytest.mark.slow
 def test_without_rows_a_product_is_zero_and_adds_nothing(kernel):
     left, right = torch.randn(0, 7), torch.randn(0, 9)
-    assert torch.equal(multiply_columns(left, right), torch.zeros(7, 9))
+    assert torch.equal(multiply_columns(left, right, kernel), torch.zeros(7, 9))
     total = torch.full((7, 9), 3.0)
-    assert torch.equal(add_columns(total, left, right, 0.25), torch.full((7, 9), 3.0))
+    assert torch.equal(add_columns(total, left, right, 0.25, kernel), torch.full((7, 9), 3.0))
 
 
 @pytest.mark.slow
 def test_what_is_not_a_number_stays_so(kernel):
     left, right = make_matrices(20, 30, 40)
     left[3, 4], right[5, 6] = torch.nan, torch.inf
-    found, expected = multiply_columns(left, right), left.t() @ right
+    found, expected = multiply_columns(left, right, kernel), left.t() @ right
     assert torch.equal(found.isnan(), expected.isnan())
     assert torch.equal(found.isinf(), expected.isinf())
 
@@ -179,7 +150,8 @@ def train_eagerly(rows, accumulation, steps=2):
 
 def keep_drafts(monkeypatch):
     drafts: list[Draft] = []
-    monkeypatch.setattr(pass_list, "multiply_natively", lambda draft: (multiply_natively(draft), drafts.append(draft)))
+    note = lambda draft, kernel: (use_product_kernel(draft, kernel), drafts.append(draft))  # noqa: E731
+    monkeypatch.setattr(pass_list, "use_product_kernel", note)
     return drafts
 
 
@@ -214,25 +186,8 @@ def test_small_products_stay_where_they_are(kernel, monkeypatch):
     assert not any(node.target is multiply_columns for draft in drafts for node in draft.graph.nodes)
 
 
-def test_without_native_code_libraries_multiply(monkeypatch):
+def test_without_the_kernel_libraries_multiply(monkeypatch):
     monkeypatch.setattr(native_products, "prefers_other_products", lambda: True)
-    assert not has_products()
     drafts = keep_drafts(monkeypatch)
     train(*make_executable(), steps=1)
     assert not drafts
-
-
-@pytest.mark.slow
-def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
-    """The engine is built anew between two runs, once, and goes on from the same weights."""
-    monkeypatch.setenv("OPENIPU_COMPILE_AFTER", "inf")
-    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
-    install_products(None)
-    executable, rows = make_executable(engine=EngineMode.AUTO)
-    executable.run([rows])
-    calls = []
-    install_products(lambda *operands: calls.append(operands) or kernel(*operands))
-    found = train(executable, rows, steps=3)
-    assert len(calls) == 2 * 2, "the engine is changed after the second run, for the third and the fourth"
-    for name, expected in train_eagerly(rows, 1, steps=4).items():
-        torch.testing.assert_close(found[name], expected.detach(), rtol=1e-5, atol=1e-6)

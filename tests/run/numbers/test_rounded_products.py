@@ -14,16 +14,14 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow, choose_chunk
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list, supervisor
+from openipu.run.engines import pass_list
 from openipu.run.half.rounded_draws import round_by_chance, round_in_place
 from openipu.run.half.rounded_products import (
-    has_half_products,
-    install_half_products,
     join_half_products,
     multiply_in_half,
 )
 from openipu.run.half.rounding import round_values
-from openipu.run.native.shared_kernels import load_half_products
+from openipu.run.kernels.catalog import HALF_PRODUCTS, MULTIPLY_IN_HALF
 
 aten = torch.ops.aten
 SEED = torch.tensor(7, dtype=torch.int32)
@@ -33,11 +31,8 @@ FIRST = 3  # draw
 
 
 @pytest.fixture
-def kernel(shared_native):
-    """Native code, installed for one test."""
-    found = load_half_products(shared_native)
-    install_half_products(found)
-    return found
+def kernel(use_kernels):
+    return use_kernels(HALF_PRODUCTS)[HALF_PRODUCTS][MULTIPLY_IN_HALF]
 
 
 def draw_exact(*shape, scale):
@@ -63,10 +58,10 @@ def multiply_in_chunks(left, right, addend, chunk, seed, overflow="infinity"):
     return total if addend is None else round_sum(total + addend, seed, next(draws), overflow)
 
 
-def multiply(left, right, addend, chunk, seed, overflow="infinity", dtype=torch.float32):
+def multiply(kernel, left, right, addend, chunk, seed, overflow="infinity", dtype=torch.float32):
     count = -(-left.shape[1] // chunk)
     draws = (FIRST, FIRST + count - 1, FIRST + count)
-    return multiply_in_half(left, right, addend, chunk, seed, draws, overflow, dtype)
+    return multiply_in_half(left, right, addend, chunk, seed, draws, overflow, dtype, kernel)
 
 
 def compare(found, expected):
@@ -86,11 +81,11 @@ def test_sums_are_rounded_as_operators_round_them(kernel, threads, shape, seed):
             continue
         operands = lay(left, layout & 1), lay(right, layout & 2)
         expected = multiply_in_chunks(*operands, addend, chunk, seed)
-        compare(multiply(*operands, addend, chunk, seed), expected)
-        half = multiply(operands[0], operands[1].half(), addend, chunk, seed, dtype=torch.float16)
+        compare(multiply(kernel, *operands, addend, chunk, seed), expected)
+        half = multiply(kernel, operands[0], operands[1].half(), addend, chunk, seed, dtype=torch.float16)
         assert half.dtype is torch.float16
         compare(half, expected)
-        compare(multiply(operands[0].half(), operands[1], addend, chunk, seed), expected)
+        compare(multiply(kernel, operands[0].half(), operands[1], addend, chunk, seed), expected)
 
 
 @pytest.mark.slow
@@ -108,7 +103,8 @@ def test_numbers_of_all_sizes_are_rounded_as_operators_round_them(kernel, seed, 
         for column in (0, 63):
             left = values[:, column : column + 1].contiguous()
             compare(
-                multiply(left, ones, None, 1, seed, overflow), multiply_in_chunks(left, ones, None, 1, seed, overflow)
+                multiply(kernel, left, ones, None, 1, seed, overflow),
+                multiply_in_chunks(left, ones, None, 1, seed, overflow),
             )
 
 
@@ -116,9 +112,9 @@ def test_numbers_of_all_sizes_are_rounded_as_operators_round_them(kernel, seed, 
 def test_half_operands_are_read_to_the_last_bit(kernel):
     halves = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.float16)
     for right in (halves.view(1, -1), halves.view(-1, 1).t()):
-        compare(multiply(torch.ones(1, 1), right, None, 1, None), right.float())
+        compare(multiply(kernel, torch.ones(1, 1), right, None, 1, None), right.float())
     left = halves.view(-1, 1)
-    compare(multiply(left, torch.ones(1, 1), None, 1, None), left.float())
+    compare(multiply(kernel, left, torch.ones(1, 1), None, 1, None), left.float())
 
 
 @pytest.mark.slow
@@ -126,9 +122,9 @@ def test_operands_may_be_views(kernel):
     left, right = draw_exact(60, 160, scale=4)[::2, ::2], draw_exact(80, 100, scale=64)[:, ::2]
     row = draw_exact(1, scale=8).expand(50)
     expected = multiply_in_chunks(left, right, row, 32, SEED)
-    compare(multiply(left, right, row, 32, SEED), expected)
+    compare(multiply(kernel, left, right, row, 32, SEED), expected)
     compare(
-        multiply(left[:1].expand(5, 80), right, row, 32, None),
+        multiply(kernel, left[:1].expand(5, 80), right, row, 32, None),
         multiply_in_chunks(left[:1].expand(5, 80), right, row, 32, None),
     )
 
@@ -137,13 +133,13 @@ def test_operands_may_be_views(kernel):
 def test_what_is_not_a_number_stays_in_its_rows_and_columns(kernel):
     left, right = draw_exact(30, 80, scale=4), draw_exact(80, 50, scale=64)
     left[29, 3], right[70, 49] = torch.nan, torch.inf
-    compare(multiply(left, right, None, 32, None), multiply_in_chunks(left, right, None, 32, None))
+    compare(multiply(kernel, left, right, None, 32, None), multiply_in_chunks(left, right, None, 32, None))
 
 
 @pytest.mark.slow
 def test_nothing_is_written_where_there_are_no_rows_or_columns(kernel):
-    assert multiply(torch.ones(0, 20), torch.ones(20, 3), None, 16, SEED).shape == (0, 3)
-    assert multiply(torch.ones(2, 20), torch.ones(20, 0), None, 16, SEED).shape == (2, 0)
+    assert multiply(kernel, torch.ones(0, 20), torch.ones(20, 3), None, 16, SEED).shape == (0, 3)
+    assert multiply(kernel, torch.ones(2, 20), torch.ones(20, 0), None, 16, SEED).shape == (2, 0)
 
 
 WIDTH, BATCH = 96, 24
@@ -194,8 +190,8 @@ def train(executable, rows, steps=1):
 def keep_drafts(monkeypatch):
     drafts: list[Draft] = []
 
-    def join(draft, *, updates):
-        join_half_products(draft, updates=updates)
+    def join(draft, kernel, *, updates):
+        join_half_products(draft, kernel, updates=updates)
         drafts.append(draft)
 
     monkeypatch.setattr(pass_list, "join_half_products", join)
@@ -212,10 +208,9 @@ def compare_trained(found, before):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"stochastic_rounding": False}], ids=["by chance", "to nearest"])
-def test_a_program_trains_as_it_does_without_native_code(kernel, monkeypatch, options):
-    install_half_products(None)
+def test_a_program_trains_as_it_does_without_native_code(use_kernels, monkeypatch, options):
     before = train(*make_executable(**options))
-    install_half_products(kernel)
+    use_kernels(HALF_PRODUCTS)
     drafts = keep_drafts(monkeypatch)
     found = train(*make_executable(**options))
     (draft,) = drafts
@@ -239,7 +234,7 @@ def test_weights_are_read_in_half_unless_they_change_on_the_way(kernel, monkeypa
 
 
 @pytest.mark.slow
-def test_products_that_are_added_to_one_another_are_one_call_each(kernel, monkeypatch):
+def test_products_that_are_added_to_one_another_are_one_call_each(kernel, use_kernels, monkeypatch):
     torch.manual_seed(0)
     net, rows = Branches().half().eval(), torch.randn(BATCH, WIDTH).half()
     drafts = keep_drafts(monkeypatch)
@@ -253,7 +248,7 @@ def test_products_that_are_added_to_one_another_are_one_call_each(kernel, monkey
 
     found = infer()
     assert sum(node.target is multiply_in_half for node in drafts[0].graph.nodes) == 3
-    install_half_products(None)
+    use_kernels()
     expected = infer()
     assert (found == expected).float().mean() > 0.98
     torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-3)
@@ -267,27 +262,10 @@ def test_deterministic_and_checked_programs_do_not_use_it(kernel, monkeypatch, o
     assert not drafts
 
 
-def test_without_native_code_libraries_multiply(monkeypatch):
-    assert not has_half_products()
+def test_without_the_kernel_libraries_multiply(monkeypatch):
     drafts = keep_drafts(monkeypatch)
     train(*make_executable())
     assert not drafts
-
-
-@pytest.mark.slow
-def test_a_program_that_runs_uses_the_code_once_it_is_there(kernel, monkeypatch):
-    monkeypatch.setattr(supervisor, "prepare_kernels", lambda *, build: None)
-    install_half_products(None)
-    executable, rows = make_executable(engine=EngineMode.AUTO)
-    executable.run([rows])
-    calls = []
-    install_half_products(lambda *operands: calls.append(operands) or kernel(*operands))
-    found = train(executable, rows, steps=3)
-    assert len(calls) == 2 * 5, "the engine is changed after the second run, for the third and the fourth"
-    install_half_products(None)
-    expected = train(*make_executable(), steps=4)
-    for name, weight in found.items():
-        torch.testing.assert_close(weight, expected[name], rtol=5e-2, atol=5e-3)
 
 
 def write_chain(change=None):
@@ -323,7 +301,7 @@ def write_chain(change=None):
 
 def test_a_chain_is_one_call():
     draft = write_chain()
-    join_half_products(draft)
+    join_half_products(draft, {MULTIPLY_IN_HALF: None})
     assert [node.target for node in draft.graph.nodes if node.op == "call_function"] == [multiply_in_half]
 
 
@@ -334,7 +312,7 @@ def test_a_chain_is_one_call():
 def test_other_chains_stay_as_they_are(change):
     draft = write_chain(change)
     before = [node.target for node in draft.graph.nodes if node.users or node.op == "output"]
-    join_half_products(draft)
+    join_half_products(draft, {MULTIPLY_IN_HALF: None})
     after = [node.target for node in draft.graph.nodes]
     assert multiply_in_half not in after
     assert after == before

@@ -24,7 +24,7 @@ examples
   openipu cache size                         how much that is, and how much it may be
   openipu cache prune --older-than 30d       remove what was not used for 30 days
   openipu cache prune --limit 500MB          remove the least recently used until 500 MB are left
-  openipu cache verify                       compare everything with its checksums; damaged entries go
+  openipu cache verify                       compare checksums and load kernels; damaged entries go
   openipu cache clear --directory ./cache    empty a cache that a script made for itself
 
 The cache is --directory, else the environment variable OPENIPU_CACHE_DIR, else ~/.cache/openipu. It keeps itself below

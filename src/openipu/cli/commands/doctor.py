@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from pathlib import Path
 
 from rich.markup import escape
 
@@ -17,6 +18,7 @@ _EPILOG = """\
 examples
   openipu doctor
   openipu doctor --json
+  openipu doctor --verify    small models, compared with the reference engine; exit code 1 on a difference
 
 Exit code 1 means that an essential part is broken. What is optional and absent is only mentioned.
 """
@@ -41,10 +43,23 @@ def add_parser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--verify",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="compare small models with the reference engine on this machine; with FILE, run a reproducer again",
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if arguments.verify is not None:
+        from openipu.cli.verified import verify_machine, verify_reproducer
+
+        if arguments.verify:
+            return verify_reproducer(Path(arguments.verify), as_json=arguments.json)
+        return verify_machine(as_json=arguments.json)
     checks = run_checks()
     healthy = all(check.state is not State.BROKEN for check in checks)
     if arguments.json:

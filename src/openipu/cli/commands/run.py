@@ -36,7 +36,7 @@ from openipu.cli.termination import close_on_sigterm
 from openipu.errors import OpenIpuError, OptionError, is_debugging
 from openipu.history import history
 from openipu.machine import resolve_system
-from openipu.overrides import Overrides, set_overrides
+from openipu.overrides import VERIFIED_CALLS, VERIFY_VARIABLE, Overrides, read_verified_calls, set_overrides
 
 if TYPE_CHECKING:
     from openipu.cli.live import LiveServer
@@ -47,6 +47,7 @@ examples
   openipu run train.py --epochs 1
   openipu run --system pod16 --profile out train.py --epochs 1
   openipu run --live train.py    with a page on this machine that shows programs as they compile and run
+  openipu run --verify train.py --epochs 1    are results those of the reference engine?
   openipu run -m package.train --epochs 1
   openipu run --check train.py --epochs 1    which SDK names the script uses, and whether openipu has them
   openipu run --export out train.py --epochs 1    leave openipu: the trained model as plain PyTorch and ONNX
@@ -80,9 +81,16 @@ def add_parser(
     )
     parser.add_argument(
         "--engine",
-        choices=("auto", "operators", "kernels"),
+        choices=("auto", "operators", "kernels", "reference"),
         help="how to execute: with PyTorch's operators, with C++ kernels that the first step waits for, or first with "
-        "the one and then with the other",
+        "the one and then with the other; or by the reference, slowly, one operator after the other",
+    )
+    parser.add_argument(
+        "--verify",
+        nargs="?",
+        const=str(VERIFIED_CALLS),
+        metavar="CALLS",
+        help=f"compare the first calls of each program with the reference engine (--verify=CALLS; {VERIFIED_CALLS})",
     )
     # The option of earlier versions.
     parser.add_argument("--tier", dest="engine", choices=("auto", "instant", "compiled"), help=argparse.SUPPRESS)
@@ -146,6 +154,8 @@ def execute(arguments: argparse.Namespace) -> int:
     set_overrides(Overrides(system if arguments.system is not None else None, arguments.engine, profile_root))
     if arguments.tf1:
         os.environ["OPENIPU_TF1"] = "1"
+    if arguments.verify is not None:
+        os.environ[VERIFY_VARIABLE] = str(read_verified_calls(arguments.verify or "none"))  # for other processes, too
     if arguments.deterministic:
         os.environ["OPENIPU_DETERMINISTIC"] = "1"  # for the processes of the script, too
     if export_root is not None:

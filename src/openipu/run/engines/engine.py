@@ -14,8 +14,9 @@ import torch
 
 from openipu.graph import OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
+from openipu.run.engines.lanes import Lanes
 from openipu.run.engines.micro import MicroFunction
-from openipu.run.memory.lanes import Lanes
+from openipu.run.kernels import KernelLibrary
 from openipu.run.passes.float_exceptions import UpdateWatch
 from openipu.run.update.rules import UpdatePlan
 
@@ -57,14 +58,15 @@ class FastEngine:
         plan: UpdatePlan | None,
         make_draft: Callable[[], Draft],
         fold: int,
+        library: KernelLibrary,
     ) -> None:
         self.fold = fold
         self._lanes = lanes
         # Gradients that go to other instances first must be kept, too.
         self._accumulates = options.gradient_accumulation * options.replicas > fold or options.instances > 1
         for lane in lanes.lanes:
-            lane.build_updater(plan, program, self._accumulates)
-            lane.bind(make_draft(), program, options, self._accumulates)
+            lane.build_updater(plan, program, self._accumulates, library)
+            lane.bind(make_draft(), program, options, self._accumulates, library)
         self._updaters = [lane.updater for lane in lanes.lanes if lane.updater is not None]
         function = lanes.first.function
         assert function is not None
@@ -100,7 +102,7 @@ class FastEngine:
     def finish(self) -> None:
         if not self._updaters:
             return
-        self._lanes.reduce_gradients()
+        self._lanes.reduce_gradients([updater.accumulators for updater in self._updaters])
         for updater in self._updaters:
             updater.finish(updater.accumulators if self._accumulates else self._gradients)
         self._gradients = {}

@@ -11,17 +11,28 @@ from dataclasses import dataclass, field
 
 from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
+from openipu.run.half.bound_rounding import bind_rounding
 from openipu.run.half.keep_wide import add_products_in_place, keep_rounded_wide
 from openipu.run.half.rounded_draws import fuse_draws
-from openipu.run.half.rounded_products import has_half_products, join_half_products
+from openipu.run.half.rounded_products import join_half_products
 from openipu.run.half.rounding import apply_number_options
 from openipu.run.half.wide_weights import read_wide_weights
 from openipu.run.images.channels_last import lay_out_filters, use_products
 from openipu.run.images.joined_norms import join_norms
 from openipu.run.images.layout import lay_out_images
-from openipu.run.images.norms import has_norms
 from openipu.run.images.packed_convolutions import pack_convolutions
 from openipu.run.images.pool_first import pool_first
+from openipu.run.kernels import Accuracy, Kernel, KernelLibrary
+from openipu.run.kernels.catalog import (
+    CHANNEL_NORMS,
+    DROPOUT,
+    GELU,
+    HALF_PRODUCTS,
+    ROUND,
+    STOCHASTIC_ROUNDING,
+    WEIGHT_GRADIENTS,
+    WINOGRAD,
+)
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.narrowing import narrow_rows
 from openipu.run.passes.accumulation import accumulate_gradients, add_rows_in_place
@@ -32,16 +43,17 @@ from openipu.run.passes.dropped_elements import compare_whole_numbers
 from openipu.run.passes.float_exceptions import check_arithmetic
 from openipu.run.passes.fused_attention import fuse_attention
 from openipu.run.passes.loss_scale import add_statistics
-from openipu.run.passes.native_dropout import draw_while_multiplying, has_dropout
-from openipu.run.passes.native_gelu import bend_natively, has_gelu
-from openipu.run.passes.native_kernels import NativeKernels, use_native_kernels
-from openipu.run.passes.native_products import has_products, multiply_natively
+from openipu.run.passes.native_dropout import use_dropout_kernel
+from openipu.run.passes.native_gelu import use_gelu_kernel
+from openipu.run.passes.native_kernels import use_inference_kernels
+from openipu.run.passes.native_products import use_product_kernel
 from openipu.run.passes.onednn_products import use_onednn_products
 from openipu.run.passes.onednn_recurrent import use_onednn
 from openipu.run.passes.packed_recurrent import pack_recurrent
 from openipu.run.passes.packed_weights import pack_weights
 from openipu.run.passes.reused_memory import reuse_memory
-from openipu.run.passes.simplify import own_outputs, simplify
+from openipu.run.passes.simplify import NEEDED, own_outputs, simplify
+from openipu.run.passes.simplify import PASSES as SIMPLIFY
 from openipu.run.passes.trained_gelu import use_gelu_in_training
 from openipu.run.passes.written_gelu import use_gelu
 from openipu.run.taps import add_taps
@@ -59,7 +71,7 @@ class Setting:
     memory: DeviceMemory | None = None  # what the draft will run on
     updater: Updater | None = None  # what applies gradients, if anything does
     accumulates: bool = False  # gradients of several calls are added up before an update
-    kernels: NativeKernels = field(default_factory=NativeKernels)  # native code for convolutions and LSTM layers
+    library: KernelLibrary = field(default_factory=KernelLibrary)  # the kernels that this program may call
 
     @property
     def device_memory(self) -> DeviceMemory:
@@ -79,40 +91,56 @@ class Pass:
     name: str
     apply: Callable[[Draft, Setting], None]
     when: Callable[[Setting], bool] = lambda setting: True
+    needed: bool = False  # for what a program means, and not for speed: it is never switched off
 
+
+# Rules outside of the lists, for `list_rules`.
+FOLD_MICRO_BATCHES = "run micro-batches as one"
+GROUP_UPDATES = "update parameters together"
+ACCUMULATE_PRODUCTS = "add products to accumulators in one call"
 
 # Of one micro-batch. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
 MICRO: tuple[Pass, ...] = (
-    Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps)),
-    Pass("keep what a run needs", lambda draft, setting: _keep_results(draft, setting.program)),
+    Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps), needed=True),
+    Pass("keep what a run needs", lambda draft, setting: keep_results(draft, setting.program), needed=True),
     Pass(
         "count gradients for the loss scale",
-        lambda draft, setting: _count_gradients(draft, setting.options),
+        lambda draft, setting: count_gradients(draft, setting.options),
         lambda setting: setting.options.loss_scale_control is not None,
+        needed=True,
     ),
     Pass(
         "read weights of earlier updates",
         lambda draft, setting: delay_weights(draft),
         lambda setting: setting.options.continuous,
+        needed=True,
     ),
-    Pass("simplify", lambda draft, setting: simplify(draft)),
+    Pass(
+        "simplify",
+        lambda draft, setting: simplify(draft, without=setting.options.without_rules),
+        needed=True,  # its own passes are rules
+    ),
     Pass(
         "compute alone what is read alone",
         lambda draft, setting: narrow_rows(draft),
         lambda setting: not setting.options.floating_point_exceptions,  # of entries that are not read, too
     ),
-    Pass("round as the options say", lambda draft, setting: apply_number_options(draft, setting.options)),
+    Pass(
+        "round as the options say",
+        lambda draft, setting: apply_number_options(draft, setting.options),
+        needed=True,
+    ),
     Pass("read weights in float32", lambda draft, setting: read_wide_weights(draft, setting.program)),
-    Pass("own outputs", lambda draft, setting: own_outputs(draft)),
+    Pass("own outputs", lambda draft, setting: own_outputs(draft), needed=True),
 )
 
 # Once micro-batches are folded.
 FOLDED: tuple[Pass, ...] = (
     Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
     Pass(
-        "convolutions and recurrent layers by native code",
-        lambda draft, setting: use_native_kernels(draft, setting.device_memory, setting.kernels),
-        lambda setting: bool(setting.kernels),
+        "convolutions, recurrent layers and matrix-vector products by kernels",
+        lambda draft, setting: use_inference_kernels(draft, setting.device_memory, setting.library),
+        lambda setting: _infers(setting) and not setting.options.deterministic and len(setting.library) > 0,
     ),
 )
 
@@ -141,10 +169,28 @@ def _trains(setting: Setting) -> bool:
     return _hurries(setting) and setting.options.training
 
 
-def _may_reorder(setting: Setting) -> bool:
-    """Whether native code may add in another order: when it is there depends on how busy the machine is."""
-    return not setting.options.deterministic
+def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
+    """Whether a kernel is loaded and may be used: when it is there depends on how busy the machine is, and so what is
+    deterministic uses only those with the bits of the operators."""
 
+    def may_use(setting: Setting) -> bool:
+        exact = kernel.accuracy is Accuracy.SAME_BITS or not setting.options.deterministic
+        return _hurries(setting) and exact and kernel in setting.library
+
+    return may_use
+
+
+_ACCUMULATE = Pass(
+    "add gradients to their accumulators",
+    lambda draft, setting: accumulate_gradients(
+        draft,
+        setting.device_updater.accumulators,
+        setting.scale,
+        single=_checks(setting) or ACCUMULATE_PRODUCTS in setting.options.without_rules,
+    ),
+    _accumulates,
+    needed=True,
+)
 
 # With the memory that it will run on, and the updater.
 BOUND: tuple[Pass, ...] = (
@@ -152,38 +198,32 @@ BOUND: tuple[Pass, ...] = (
     Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
     Pass(
         "images with channels last",
-        lambda draft, setting: lay_out_images(draft, native=_may_reorder(setting)),
+        lambda draft, setting: lay_out_images(
+            draft, setting.library[WINOGRAD] if _may_use(WINOGRAD)(setting) else None
+        ),
         _hurries,
     ),
     Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
     Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _hurries),
-    Pass(
-        "add gradients to their accumulators",
-        lambda draft, setting: accumulate_gradients(
-            draft,
-            setting.device_updater.accumulators,
-            setting.scale,
-            single=setting.options.floating_point_exceptions,
-        ),
-        _accumulates,
-    ),
-    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates),
+    _ACCUMULATE,
+    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
     Pass(
         "update as soon as a gradient is there",
         lambda draft, setting: apply_updates(
             draft, setting.device_updater.ready_buckets, frozenset(setting.device_updater.late_gradients)
         ),
         _updates,
+        needed=True,
     ),
     # Last: the passes above read the operators' schemas.
-    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks),
+    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks, needed=True),
     Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
     Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
     Pass("gradients of classes in one call", lambda draft, setting: join_class_gradients(draft), _trains),
     Pass(
-        "norms of images by native code",
-        lambda draft, setting: join_norms(draft),
-        lambda setting: _trains(setting) and has_norms() and _may_reorder(setting),
+        "norms of images by kernels",
+        lambda draft, setting: join_norms(draft, setting.library[CHANNEL_NORMS]),
+        lambda setting: _trains(setting) and _may_use(CHANNEL_NORMS)(setting),
     ),
     Pass(
         "attention in one call",
@@ -210,26 +250,31 @@ BOUND: tuple[Pass, ...] = (
     Pass("draw and round in one call", lambda draft, setting: fuse_draws(draft.graph), _hurries),
     Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
     Pass(
-        "products with half partials by native code",
-        lambda draft, setting: join_half_products(draft, updates=_updates(setting)),
-        lambda setting: _hurries(setting) and has_half_products() and _may_reorder(setting),
+        "products with half partials by a kernel",
+        lambda draft, setting: join_half_products(draft, setting.library[HALF_PRODUCTS], updates=_updates(setting)),
+        _may_use(HALF_PRODUCTS),
     ),
     Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
     Pass(
-        "gradients of weights by native code",
-        lambda draft, setting: multiply_natively(draft),
-        lambda setting: _hurries(setting) and has_products() and _may_reorder(setting),
+        "gradients of weights by a kernel",
+        lambda draft, setting: use_product_kernel(draft, setting.library[WEIGHT_GRADIENTS]),
+        _may_use(WEIGHT_GRADIENTS),
     ),
     Pass(
-        "gelu by native code",
-        lambda draft, setting: bend_natively(draft),
-        lambda setting: _trains(setting) and has_gelu() and _may_reorder(setting),
+        "gelu by a kernel",
+        lambda draft, setting: use_gelu_kernel(draft, setting.library[GELU]),
+        lambda setting: _trains(setting) and _may_use(GELU)(setting),
     ),
     Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
     Pass(
-        "draw masks while multiplying",
-        lambda draft, setting: draw_while_multiplying(draft),
-        lambda setting: _hurries(setting) and has_dropout(),
+        "draw masks while multiplying, by a kernel",
+        lambda draft, setting: use_dropout_kernel(draft, setting.library[DROPOUT]),
+        _may_use(DROPOUT),
+    ),
+    Pass(
+        "draw and round by a kernel",
+        lambda draft, setting: bind_rounding(draft.graph, setting.library[STOCHASTIC_ROUNDING][ROUND]),
+        lambda setting: STOCHASTIC_ROUNDING in setting.library,
     ),
     # Behind all that read schemas, or whose functions may keep what they are given.
     Pass("write over what is not read again", lambda draft, setting: reuse_memory(draft), _hurries),
@@ -239,8 +284,24 @@ BOUND: tuple[Pass, ...] = (
 def apply_passes(passes: Sequence[Pass], draft: Draft, setting: Setting) -> None:
     """Run those passes that the setting calls for, in order."""
     for entry in passes:
-        if entry.when(setting):
+        if entry.when(setting) and (entry.needed or entry.name not in setting.options.without_rules):
             entry.apply(draft, setting)
+
+
+def list_rules() -> tuple[str, ...]:
+    """Rules that may be switched off (`RunOptions.without_rules`), because they only save time; in order."""
+    names: list[str] = []
+    for stage in (MICRO, (), FOLDED, BOUND):
+        for entry in stage:
+            if entry.name == "simplify":
+                names += [name for name, _ in SIMPLIFY if name not in NEEDED]
+            elif entry.apply is _ACCUMULATE.apply:
+                names.append(ACCUMULATE_PRODUCTS)
+            elif not entry.needed:
+                names.append(entry.name)
+        if not stage:
+            names += [FOLD_MICRO_BATCHES, GROUP_UPDATES]
+    return tuple(dict.fromkeys(names))
 
 
 def list_updated(program: Program) -> frozenset[str]:
@@ -250,7 +311,7 @@ def list_updated(program: Program) -> frozenset[str]:
     return frozenset(entry.name for entry in program.update.inputs_of(InputKind.GRADIENT))
 
 
-def _keep_results(draft: Draft, program: Program) -> None:
+def keep_results(draft: Draft, program: Program) -> None:
     """Return neither the loss nor gradients that no update reads."""
     gradients = list_updated(program)
     kept = [
@@ -261,6 +322,6 @@ def _keep_results(draft: Draft, program: Program) -> None:
     draft.replace_results([node for node, _ in kept], [entry for _, entry in kept])
 
 
-def _count_gradients(draft: Draft, options: RunOptions) -> None:
+def count_gradients(draft: Draft, options: RunOptions) -> None:
     assert options.loss_scale_control is not None
     add_statistics(draft, options.loss_scale_control)

@@ -1,9 +1,9 @@
 """Rounded values that stay in float32.
 
-In: a draft in which results are rounded to half by chance, and converted to float32 again by who
-reads them. Out: the same draft, in which such a value is rounded in the memory that it was computed in, as a float32
-that half has; a half one is made only for who needs that. One pass over the cache instead of a narrower copy and a wide
-one again. `native/shared_kernels.py` does it; operators do where there is no native code.
+In: a draft in which results are rounded to half by chance, and converted to float32 again by who reads them. Out: the
+same draft, in which such a value is rounded in the memory that it was computed in, as a float32 that half has; a half
+one is made only for who needs that. One pass over the cache instead of a narrower copy and a wide one again. A C++
+kernel does it, if there is one (`bound_rounding.py`); otherwise operators do.
 """
 
 from __future__ import annotations

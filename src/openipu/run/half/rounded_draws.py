@@ -1,14 +1,13 @@
 """Stochastic rounding: drawing its bits and rounding are one call.
 
-In: a graph in which random bits are drawn for one rounding. Out: the same graph with one call for both. It goes to
-native code if that has been installed, one pass over memory for any shape; else to the operators, some twenty passes.
-Both give the same bits. `native/shared_kernels.py` compiles it, once for all programs.
+In: a graph in which random bits are drawn for one rounding. Out: the same graph with one call for both, by operators in
+some twenty passes. `bound_rounding.py` gives such calls a C++ kernel: one pass over memory, the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,15 +15,12 @@ from torch import fx
 
 from openipu.numerics import Overflow
 from openipu.run.half.rounding import round_half
+from openipu.run.kernels import OperandError, Run, address_of, address_or_none
+from openipu.run.kernels.catalog import RoundingArguments
 from openipu.run.passes.seeded_random import draw_bits, random_bits
-
-# values, results, seeds, number of seeds, draw, first row, or else the places of rows, rows, columns, what becomes of
-# too large numbers, whether results are float32, threads
-Kernel = Callable[[int, int, int, int, int, int, int | None, int, int, int, int, int], None]
 
 OVERFLOWS = {Overflow.INFINITY.value: 0, Overflow.SATURATE.value: 1, Overflow.NAN.value: 2}  # as the kernel counts them
 
-_installed: list[Kernel] = []  # one, or none
 _round_half = round_half._op
 
 
@@ -58,51 +54,59 @@ def fuse_draws(graph: fx.Graph) -> None:
 
 
 def round_by_chance(
-    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
 ) -> torch.Tensor:
-    """Float32 numbers rounded to half, up or down by the bits of this draw."""
-    if not _installed or not values.numel():
-        found: torch.Tensor = _round_half(values, draw_bits(seed, draw, shape), overflow)
-        return found
+    """Float32 numbers rounded to half, up or down by the bits of this draw; by a kernel, where it is given."""
     held = values.contiguous()
     results = torch.empty(held.shape, dtype=torch.float16)
-    _run_kernel(held, results, seed, draw, _count_rows(shape), overflow)
+    if run is None or not _round(held, results, seed, draw, _count_rows(shape), overflow, run):
+        found: torch.Tensor = _round_half(values, draw_bits(seed, draw, shape), overflow)
+        return found
     return results
 
 
 def round_rows_into(
-    results: torch.Tensor, values: torch.Tensor, seed: torch.Tensor, draw: int, rows: Rows, overflow: str
+    results: torch.Tensor,
+    values: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    rows: Rows,
+    overflow: str,
+    run: Run | None = None,
 ) -> None:
     """Some rows of a draw, into half memory. Values and results lie in order, whatever their shapes."""
-    if _installed and values.numel():
-        _run_kernel(values, results, seed, draw, rows, overflow)
-    else:
+    if run is None or not _round(values, results, seed, draw, rows, overflow, run):
         bits = draw_bits(seed, draw, (rows.count, rows.columns), rows.list_places())
         results.copy_(_round_half(values, bits.view(values.shape), overflow))
 
 
 def round_in_place(
-    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
 ) -> torch.Tensor:
     """The same numbers as `round_by_chance`, but in float32, and in the memory of the values if they lie in order."""
     held = values.contiguous()
-    return _round_wide(held, held, seed, draw, shape, overflow)
+    return _round_wide(held, held, seed, draw, shape, overflow, run)
 
 
 def round_wide(
-    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
 ) -> torch.Tensor:
     """The same in memory of its own."""
     held = values.contiguous()
-    return _round_wide(held, torch.empty_like(held), seed, draw, shape, overflow)
+    return _round_wide(held, torch.empty_like(held), seed, draw, shape, overflow, run)
 
 
 def _round_wide(
-    values: torch.Tensor, results: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str
+    values: torch.Tensor,
+    results: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    shape: Sequence[int],
+    overflow: str,
+    run: Run | None,
 ) -> torch.Tensor:
-    if not _installed or not values.numel():
+    if run is None or not _round(values, results, seed, draw, _count_rows(shape), overflow, run):
         return round_by_chance(values, seed, draw, shape, overflow).float()
-    _run_kernel(values, results, seed, draw, _count_rows(shape), overflow)
     return results
 
 
@@ -110,30 +114,34 @@ def _count_rows(shape: Sequence[int]) -> Rows:
     return Rows(0, math.prod(shape[:-1]), shape[-1] if shape else 1)
 
 
-def _run_kernel(
-    values: torch.Tensor, results: torch.Tensor, seed: torch.Tensor, draw: int, rows: Rows, overflow: str
-) -> None:
-    _installed[0](
-        values.data_ptr(),
-        results.data_ptr(),
-        seed.data_ptr(),
-        seed.numel(),
-        draw,
-        rows.first,
-        None if rows.places is None else rows.places.data_ptr(),
-        rows.count,
-        rows.columns,
-        OVERFLOWS[overflow],
-        results.dtype is torch.float32,
-        torch.get_num_threads(),
-    )
-
-
-def has_kernel() -> bool:
-    """Whether native code is installed."""
-    return bool(_installed)
-
-
-def install_kernel(kernel: Kernel | None) -> None:
-    """Use native code from here on, or no longer."""
-    _installed[:] = [] if kernel is None else [kernel]
+def _round(
+    values: torch.Tensor,
+    results: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    rows: Rows,
+    overflow: str,
+    run: Run,
+) -> bool:
+    """Whether the kernel takes these operands, and has rounded them."""
+    count, wide = seed.numel() * rows.count * rows.columns, results.dtype is torch.float32
+    seeds = seed.contiguous()
+    try:
+        arguments = RoundingArguments(
+            values=address_of(values, count),
+            results=address_of(results, count, torch.float32 if wide else torch.float16),
+            seeds=address_of(seeds, seeds.numel(), torch.int32),
+            places=address_or_none(rows.places, rows.count, torch.int64),
+            seed_count=seeds.numel(),
+            draw=draw,
+            first_row=rows.first,
+            rows=rows.count,
+            columns=rows.columns,
+            overflow=OVERFLOWS[overflow],
+            wide=wide,
+            threads=torch.get_num_threads(),
+        )
+    except OperandError:
+        return False
+    run(arguments)
+    return True

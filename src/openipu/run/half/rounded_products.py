@@ -1,16 +1,15 @@
-"""Half products with half partials by native code.
+"""Half products with half partials by a C++ kernel.
 
-In: a draft in which a product is computed in chunks of its inputs, and the running sum is rounded
-behind each (`partials.py`). Out: the same draft, in which one call computes all of it, where native code has been
-installed: sums stay in registers from the first chunk to the last, are rounded there by the same bits, and a bias is
-added there as well. Chunks are added in another order, so that last bits differ before they are rounded. Half weights
-are read as they are, without a copy in float32.
+In: a draft in which a product is computed in chunks of its inputs, and the running sum is rounded behind each
+(`partials.py`), and the kernel. Out: the same draft, in which one call computes all of it: sums stay in registers from
+the first chunk to the last, are rounded there by the same bits, and a bias is added there as well. Chunks are added in
+another order, so that last bits differ before they are rounded. Half weights are read as they are, without a copy in
+float32.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,35 +22,23 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_draws import OVERFLOWS, round_by_chance, round_in_place, round_wide
 from openipu.run.half.rounding import round_half
 from openipu.run.half.widen_products import converts_to
+from openipu.run.kernels import OperandError, Run, address_of, address_of_matrix, address_or_none
+from openipu.run.kernels.catalog import MULTIPLY_IN_HALF, HalfProductArguments
+from openipu.run.kernels.library import LoadedKernel
 from openipu.run.memory.host_memory import borrow_scratch
 
 aten = torch.ops.aten
-
-# left: memory, steps between inputs and between rows, whether it is half; right: the same, with columns; addend,
-# result, whether it is half; inputs, rows, columns, inputs of a chunk; seed, draws of all chunks but the last, of that,
-# of the sum with the addend; what becomes of too large numbers; scratch, columns of a block, threads
-Kernel = Callable[..., None]
 
 _LANES, _STRIP = 16, 32  # rows and columns that lie together in its scratch, at most
 _BLOCK = 1 << 20  # numbers of columns that stay in the cache, the last one before memory
 _FEWEST_COLUMNS = 64  # of a block: else rows are gathered again too often
 
+_round_half = round_half._op
 _BY_CHANCE = (round_in_place, round_wide, round_by_chance)
-_installed: list[Kernel] = []  # one, or none
-
-
-def has_half_products() -> bool:
-    """Whether native code is installed."""
-    return bool(_installed)
-
-
-def install_half_products(kernel: Kernel | None) -> None:
-    """Use native code in graphs that are generated from here on, or no longer."""
-    _installed[:] = [] if kernel is None else [kernel]
 
 
 def has_chunks(graph: fx.Graph) -> bool:
-    """Whether there are products in chunks of their inputs, which native code might compute."""
+    """Whether there are products in chunks of their inputs, which the kernel might compute."""
     return any(_read_part(node) is not None for node in graph.find_nodes(op="call_function", target=aten.mm.default))
 
 
@@ -64,6 +51,7 @@ def multiply_in_half(
     draws: tuple[int, int, int],
     overflow: str,
     dtype: torch.dtype,
+    run: Run,
 ) -> torch.Tensor:
     """A product whose sums are rounded to half behind each chunk of inputs; to nearest, where there is no seed."""
     (height, depth), width = left.shape, right.shape[1]
@@ -73,19 +61,73 @@ def multiply_in_half(
     row = None if addend is None else addend.contiguous()
     threads = torch.get_num_threads()
     strips = -(-width // _STRIP)
-    broad = _STRIP * min(strips, max(_BLOCK // depth, _FEWEST_COLUMNS) // _STRIP)
-    scratch = borrow_scratch("half products", threads * depth * (_LANES + broad))
-    _installed[0](
-        *(left.data_ptr(), left.stride(1), left.stride(0), left.dtype is torch.float16),
-        *(right.data_ptr(), right.stride(0), right.stride(1), right.dtype is torch.float16),
-        *(None if row is None else row.data_ptr(), result.data_ptr(), dtype is torch.float16),
-        *(depth, height, width, chunk, None if seed is None else seed.data_ptr(), *draws, OVERFLOWS[overflow]),
-        *(scratch.data_ptr(), broad, threads),
-    )
+    columns = _STRIP * min(strips, max(_BLOCK // max(depth, 1), _FEWEST_COLUMNS) // _STRIP)
+    scratch = borrow_scratch("half products", threads * depth * (_LANES + columns))
+    try:
+        if not 0 < depth <= CHUNKS * chunk:
+            raise OperandError(f"{depth} inputs in chunks of {chunk}")
+        left_address, left_row, left_input, left_half = address_of_matrix(left, height, depth)
+        right_address, right_input, right_column, right_half = address_of_matrix(right, depth, width)
+        arguments = HalfProductArguments(
+            left=left_address,
+            right=right_address,
+            addend=address_or_none(row, width),
+            result=address_of(result, height * width, dtype),
+            seed=address_or_none(seed, 1, torch.int32),
+            scratch=address_of(scratch, scratch.numel()),
+            left_input_stride=left_input,
+            left_row_stride=left_row,
+            right_input_stride=right_input,
+            right_column_stride=right_column,
+            depth=depth,
+            height=height,
+            width=width,
+            chunk=chunk,
+            first_draw=draws[0],
+            last_draw=draws[1],
+            addend_draw=draws[2],
+            strip_columns=columns,
+            left_half=left_half,
+            right_half=right_half,
+            result_half=dtype is torch.float16,
+            overflow=OVERFLOWS[overflow],
+            threads=threads,
+        )
+    except OperandError:
+        return _multiply_plainly(left, right, row, chunk, seed, draws, overflow, dtype)
+    run(arguments)
     return result
 
 
-def join_half_products(draft: Draft, *, updates: bool = False) -> None:
+def _multiply_plainly(
+    left: torch.Tensor,
+    right: torch.Tensor,
+    addend: torch.Tensor | None,
+    chunk: int,
+    seed: torch.Tensor | None,
+    draws: tuple[int, int, int],
+    overflow: str,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """The same by operators."""
+
+    def round_sum(total: torch.Tensor, draw: int) -> torch.Tensor:
+        if seed is None:
+            rounded: torch.Tensor = _round_half(total, None, overflow)
+            return rounded.float()
+        return round_wide(total, seed, draw, total.shape, overflow)
+
+    left, right = left.float(), right.float()
+    parts = list(zip(torch.split(left, chunk, 1), torch.split(right, chunk, 0), strict=True))
+    total = torch.zeros(left.shape[0], right.shape[1], dtype=torch.float32)
+    for place, (some, others) in enumerate(parts):
+        total = round_sum(total + some @ others, draws[1] if place == len(parts) - 1 else draws[0] + place)
+    if addend is not None:
+        total = round_sum(total + addend, draws[2])
+    return total.to(dtype)
+
+
+def join_half_products(draft: Draft, kernel: LoadedKernel, *, updates: bool = False) -> None:
     """Let one call compute each product whose sums are rounded on their way.
 
     `updates`: weights change while the draft runs, so that a copy of one is not what it was copied from.
@@ -94,7 +136,7 @@ def join_half_products(draft: Draft, *, updates: bool = False) -> None:
     for node in list(draft.graph.nodes):
         chain = _Chain.find(node, places)
         if chain is not None:
-            places[_join(draft.graph, chain, updates)] = places[chain.end]
+            places[_join(draft.graph, chain, updates, kernel[MULTIPLY_IN_HALF])] = places[chain.end]
     for node in reversed(list(draft.graph.nodes)):
         if not node.users and (is_pure(node) or node.target in _BY_CHANCE):
             draft.graph.erase_node(node)
@@ -229,7 +271,7 @@ def _find_sum(rounded: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     return (node, added) if isinstance(added, fx.Node) and added is not rounded else None
 
 
-def _join(graph: fx.Graph, chain: _Chain, updates: bool) -> fx.Node:
+def _join(graph: fx.Graph, chain: _Chain, updates: bool, run: Any) -> fx.Node:
     result, first = chain.roundings[-1].result, chain.roundings[0]
     readers = [result]
     dtype = result.meta["val"].dtype
@@ -237,7 +279,7 @@ def _join(graph: fx.Graph, chain: _Chain, updates: bool) -> fx.Node:
         readers, dtype = list(result.users), torch.float32
     with graph.inserting_before(chain.end):
         operands = [_read_half(graph, value, updates) for value in (chain.left, chain.right)]
-        settings = (chain.addend, chain.chunk, first.seed, chain.list_draws(), first.overflow, dtype)
+        settings = (chain.addend, chain.chunk, first.seed, chain.list_draws(), first.overflow, dtype, run)
         joined = graph.call_function(multiply_in_half, (*operands, *settings))
     joined.meta = {**result.meta, "val": result.meta["val"].to(dtype)}
     for reader in readers:

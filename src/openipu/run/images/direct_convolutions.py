@@ -1,15 +1,16 @@
-"""Convolutions with few channels, by native code of our own.
+"""Convolutions with few channels, by a C++ kernel.
 
-In: a draft of an inference program. Out: a list of the `Geometry` of those convolutions; or, once there is native code
-for them, the same draft with that in their place. oneDNN computes sixteen channels at a time, so that 10 are as slow as
-16. The native code (`run/native/sources/convolution.py`) computes eight neighbouring pixels at a time, whatever the
-number of channels, and batch norm, largest values of 2 x 2 pixels and relu on the way.
+In: a draft of an inference program. Out: the `Geometry` of such convolutions; or, once there are kernels for them, the
+same draft with calls of these. oneDNN computes sixteen channels at a time, so that 10 are as slow as 16. The kernel
+(`kernels/cpp/direct_convolution.cpp`) computes eight neighbouring pixels at a time, whatever the number of channels,
+and batch norm, largest values of 2 x 2 pixels and relu on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from operator import getitem
 from typing import Any
 
@@ -28,6 +29,8 @@ from openipu.run.images.convolution_patterns import (
     remove_unread,
     take_norm,
 )
+from openipu.run.kernels import Kernel, KernelLibrary, OperandError, Run, address_of
+from openipu.run.kernels.catalog import CONVOLVE_DIRECTLY, DIRECT_CONVOLUTION, DirectConvolutionArguments
 from openipu.run.memory.device_memory import DeviceMemory
 
 aten = torch.ops.aten
@@ -37,8 +40,6 @@ _CHANNELS = 16  # that oneDNN computes together
 _GAIN = 1.2  # by how much more of each vector must be in use
 _MOST_IMAGE_BYTES = 128 << 10  # of one image with its pads: it is read once for each few channels of the result
 _MOST_RESULTS = {True: 20, False: 10}  # vectors that stay in registers: with AVX-512, there are 32
-# images, weights, bias, results, number of images, threads
-Kernel = Callable[[int, int, int, int, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,25 @@ class Geometry:
     pads: tuple[int, int]
     pool: bool  # the largest of 2 x 2
     relu: bool
+
+    @property
+    def kernel_record(self) -> Kernel:
+        """The kernel for this geometry."""
+        results, rows = self.blocks
+        return DIRECT_CONVOLUTION.specialize(
+            CHANNELS=self.channels,
+            HEIGHT=self.height,
+            WIDTH=self.width,
+            RESULTS=self.results,
+            KERNEL_ROWS=self.kernel[0],
+            KERNEL_COLUMNS=self.kernel[1],
+            PAD_ROWS=self.pads[0],
+            PAD_COLUMNS=self.pads[1],
+            RESULTS_TOGETHER=results,
+            ROWS_TOGETHER=rows,
+            POOLS=int(self.pool),
+            RECTIFIES=int(self.relu),
+        )
 
     @property
     def computed(self) -> tuple[int, int]:
@@ -92,10 +112,10 @@ def _round_up(count: int, step: int) -> int:
 
 
 class DirectConvolution:
-    """The convolution with a copy of its weights in the order of the native code, which follows newly loaded ones."""
+    """The convolution with a copy of its weights in the order of the kernel, which follows newly loaded ones."""
 
-    def __init__(self, memory: DeviceMemory, plan: Convolution, geometry: Geometry, kernel: Kernel) -> None:
-        self._memory, self._plan, self._geometry, self._kernel = memory, plan, geometry, kernel
+    def __init__(self, memory: DeviceMemory, plan: Convolution, geometry: Geometry, run: Run) -> None:
+        self._memory, self._plan, self._geometry, self._run = memory, plan, geometry, run
         self._packed: tuple[torch.Tensor, torch.Tensor] | None = None  # until they are asked for
         self._shape = (plan.shape[0], *geometry.shape)
         memory.follow(self, plan.names)
@@ -109,10 +129,29 @@ class DirectConvolution:
         if self._packed is None:
             self._packed = self._pack()
         weight, bias = self._packed
+        geometry, count = self._geometry, self._shape[0]
         source, found = x.contiguous(), torch.empty(self._shape, dtype=torch.float32)
-        pointers = source.data_ptr(), weight.data_ptr(), bias.data_ptr(), found.data_ptr()
-        self._kernel(*pointers, self._shape[0], torch.get_num_threads())
+        filled = _round_up(geometry.results, geometry.blocks[0])
+        try:
+            arguments = DirectConvolutionArguments(
+                images=address_of(source, count * geometry.channels * geometry.height * geometry.width),
+                weight=address_of(weight, filled * geometry.channels * prod(geometry.kernel)),
+                bias=address_of(bias, filled),
+                results=address_of(found, found.numel()),
+                count=count,
+                threads=torch.get_num_threads(),
+            )
+        except OperandError:
+            return self._convolve_plainly(x)
+        self._run(arguments)
         return found
+
+    def _convolve_plainly(self, x: torch.Tensor) -> torch.Tensor:
+        """The same by operators."""
+        weight, bias = read_weights(self._memory, self._plan)
+        found = torch.conv2d(x, weight, bias, 1, self._geometry.pads)
+        found = torch.max_pool2d(found, 2) if self._geometry.pool else found
+        return torch.relu_(found) if self._geometry.relu else found
 
     def _pack(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Blocks of channels, one number for each of them side by side; zeros fill the last block up."""
@@ -128,7 +167,7 @@ class DirectConvolution:
 
 
 def list_geometries(draft: Draft) -> tuple[Geometry, ...]:
-    """Of the convolutions that native code pays for, each once; none if most of the work is in other convolutions."""
+    """Of the convolutions that are worth a kernel, each once; none if most of the work is in other convolutions."""
     held = list_held(draft)
     found = {node: geometry for node, _, geometry in _find_direct(draft, held)}
     plans = {node: read_convolution(node, held) for node in draft.graph.nodes}
@@ -138,12 +177,13 @@ def list_geometries(draft: Draft) -> tuple[Geometry, ...]:
     return tuple(dict.fromkeys(found.values()))
 
 
-def use_direct_convolutions(draft: Draft, memory: DeviceMemory, kernels: Mapping[Geometry, Kernel]) -> None:
-    """Put native code in the place of the convolutions that it is there for."""
+def use_direct_convolutions(draft: Draft, memory: DeviceMemory, library: KernelLibrary) -> None:
+    """Let kernels compute the convolutions that they are compiled for."""
     for _, plan, geometry in _find_direct(draft, list_held(draft)):
-        if geometry not in kernels:
+        run = library.find_run(geometry.kernel_record, CONVOLVE_DIRECTLY)
+        if run is None:
             continue
-        kernel = DirectConvolution(memory, plan, geometry, kernels[geometry])
+        kernel = DirectConvolution(memory, plan, geometry, run)
         with draft.graph.inserting_before(plan.last):
             result = draft.graph.create_node("call_function", kernel.apply, (plan.source,), name="direct_convolution")
         result.meta = dict(plan.last.meta)
@@ -153,7 +193,7 @@ def use_direct_convolutions(draft: Draft, memory: DeviceMemory, kernels: Mapping
 
 
 def _find_direct(draft: Draft, held: Mapping[str, GraphInput]) -> Iterator[tuple[fx.Node, Convolution, Geometry]]:
-    """Convolutions that native code pays for, with what follows. They may be replaced on the way."""
+    """Convolutions that are worth a kernel, with what follows. They may be replaced on the way."""
     for node in list(draft.graph.nodes):
         plan = None if node._erased else read_convolution(node, held)
         if plan is None or plan.groups != 1 or plan.strides != [1, 1] or plan.dilations != [1, 1]:

@@ -1,8 +1,8 @@
 """What stands between convolutions in one call: a norm, images that are added, a rectifier; and their gradients.
 
-In: a draft of training whose images have channels last. Out: the same draft, in which native code, where that has been
-installed, normalizes, adds and rectifies in one call, and computes all gradients of that in another one. Sums are added
-up in another order than PyTorch's, in float64 at last, so that last bits differ.
+In: a draft of training whose images have channels last, and the kernels. Out: the same draft, in which one kernel
+normalizes, adds and rectifies in one call, and another one computes all gradients of that. Sums are added up in another
+order than PyTorch's, in float64 at last, so that last bits differ.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ import torch
 from torch import fx
 
 from openipu.run.drafts.draft import Draft
-from openipu.run.images.norms import differentiate, normalize
+from openipu.run.images.norms import CHANNEL_STEP, differentiate, normalize
+from openipu.run.kernels.catalog import DIFFERENTIATE_NORM, NORMALIZE
+from openipu.run.kernels.library import LoadedKernel
 from openipu.run.passes.reused_memory import is_last_use
 
 aten = torch.ops.aten
 
 _NORM, _GRADIENTS = aten._native_batch_norm_legit_functional.default, aten.native_batch_norm_backward.default
 _LEAST_ELEMENTS = 1 << 15  # below, the overhead of the call decides
-_LANES = 16  # channels, of which there have to be multiples
 
 
-def join_norms(draft: Draft) -> None:
-    """Let native code compute norms, with what stands behind them."""
+def join_norms(draft: Draft, kernel: LoadedKernel) -> None:
+    """Let the kernels compute norms, with what stands behind them."""
     places = {node: place for place, node in enumerate(draft.graph.nodes)}
     for node in list(draft.graph.nodes):
         if _is_norm(node):
-            _Forward(draft.graph, node, places).join()
+            _Forward(draft.graph, node, places, kernel[NORMALIZE]).join()
         elif _is_gradient(node):
-            _Backward(draft.graph, node, places).join()
+            _Backward(draft.graph, node, places, kernel[DIFFERENTIATE_NORM]).join()
 
 
 def find_norms(graph: fx.Graph) -> bool:
-    """Whether there are norms that native code might compute."""
+    """Whether there are norms that a kernel might compute."""
     return any(_is_norm(node) for node in graph.nodes)
 
 
@@ -64,14 +65,16 @@ def _suits(images: Any, others: Sequence[Any]) -> bool:
     value = images.meta["val"]
     if value.dim() != 4 or value.numel() < _LEAST_ELEMENTS or value.numel() == value.shape[1]:
         return False
-    return value.shape[1] % _LANES == 0 and all(other.meta["val"].dtype is torch.float32 for other in (images, *others))
+    return value.shape[1] % CHANNEL_STEP == 0 and all(
+        other.meta["val"].dtype is torch.float32 for other in (images, *others)
+    )
 
 
 class _Forward:
     """A norm, and what alone reads its images."""
 
-    def __init__(self, graph: fx.Graph, node: fx.Node, places: dict[fx.Node, int]) -> None:
-        self._graph, self._node, self._places = graph, node, places
+    def __init__(self, graph: fx.Graph, node: fx.Node, places: dict[fx.Node, int], run: Any) -> None:
+        self._graph, self._node, self._places, self._run = graph, node, places, run
 
     def join(self) -> None:
         images, weight, bias, mean, variance, _, momentum, epsilon = self._node.args
@@ -82,7 +85,7 @@ class _Forward:
         nodes, other = self._find_readers(result)
         if any(self._places[user] < self._places[nodes[-1]] for part in parts.values() for user in part.users):
             nodes, other = [result], None
-        arguments = (images, weight, bias, mean, variance, momentum, epsilon, other, len(nodes) > 1)
+        arguments = (images, weight, bias, mean, variance, momentum, epsilon, other, len(nodes) > 1, self._run)
         where = nodes[-1] if len(nodes) > 1 else self._node  # statistics may be read before the images are
         with self._graph.inserting_before(where):
             joined = self._graph.call_function(normalize, arguments)
@@ -118,15 +121,15 @@ class _Forward:
 class _Backward:
     """The gradients of a norm, and what blocks the gradient that it reads."""
 
-    def __init__(self, graph: fx.Graph, node: fx.Node, places: dict[fx.Node, int]) -> None:
-        self._graph, self._node, self._places = graph, node, places
+    def __init__(self, graph: fx.Graph, node: fx.Node, places: dict[fx.Node, int], run: Any) -> None:
+        self._graph, self._node, self._places, self._run = graph, node, places, run
 
     def join(self) -> None:
         blocked, images, weight, _, _, mean, inverse, _, epsilon, _ = self._node.args
         assert isinstance(blocked, fx.Node)
         gradient, results, keeps = self._find_blocked(blocked)
         with self._graph.inserting_before(self._node):
-            settings = (images, weight, mean, inverse, epsilon, keeps, is_last_use(gradient))
+            settings = (images, weight, mean, inverse, epsilon, keeps, is_last_use(gradient), self._run)
             joined = self._graph.call_function(differentiate, (gradient, results, *settings))
             joined.meta = dict(self._node.meta)
             self._places[joined] = self._places[self._node]

@@ -2,7 +2,7 @@
 
 In: a draft of forward and backward, whose images lie plane behind plane, as PyTorch's do. Out: the same draft, in which
 convolutions and their gradients read and write images with channels last, and so does what lies between them. Those of
-single pixels are products of matrices; those with 3 x 3 filters are native code, where that is installed. oneDNN reads
+single pixels are products of matrices; those with 3 x 3 filters are a C++ kernel, where that is given. oneDNN reads
 such images as they lie, where planes are rearranged in every call, and norms of channels have vector code. Whoever else
 reads an image gets a copy with its planes. Where there would be many such copies, all is left as it was.
 """
@@ -21,13 +21,13 @@ from torch import fx
 from openipu.run.drafts.draft import Draft
 from openipu.run.images.channels_last import GraphWriter, is_turned_filter
 from openipu.run.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
-from openipu.run.images.tiled_convolutions import (
-    convolve_tiles,
-    find_tiled_filter_gradient,
-    find_tiled_image_gradient,
-    fits_tiles,
-    has_tiles,
+from openipu.run.images.winograd import (
+    convolve_images,
+    find_winograd_filter_gradient,
+    find_winograd_image_gradient,
+    fits_winograd,
 )
+from openipu.run.kernels.library import LoadedKernel
 from openipu.run.passes.simplify import remove_dead_code
 
 aten = torch.ops.aten
@@ -75,9 +75,8 @@ class _Window:
         return self.strides, self.pads, self.dilations, self.groups
 
 
-def lay_out_images(draft: Draft, *, native: bool) -> None:
-    """Let convolutions, and what lies between them, work on images with channels last; by native code, where that may
-    be used and is there."""
+def lay_out_images(draft: Draft, winograd: LoadedKernel | None) -> None:
+    """Let convolutions, and what lies between them, work on images with channels last; `winograd`: by that kernel."""
     plans = {node: window for node in draft.graph.nodes if (window := _read_window(node)) is not None}
     if not _pays(plans):
         return
@@ -87,18 +86,18 @@ def lay_out_images(draft: Draft, *, native: bool) -> None:
     _turn_back(draft.graph, plans, turned)
     for node, window in plans.items():
         writer = GraphWriter(draft.graph, node)
-        tiled = native and has_tiles() and _has_tiles(node, window)
+        kernel = winograd if _fits_winograd(node, window) else None
         if node.target is _CONVOLVE:
-            _replace_convolution(writer, node, window, tiled=tiled)
+            _replace_convolution(writer, node, window, kernel)
         else:
-            _replace_gradients(writer, node, window, tiled=tiled)
+            _replace_gradients(writer, node, window, kernel)
     remove_dead_code(draft)
 
 
-def find_tiled(graph: fx.Graph) -> bool:
-    """Whether there are convolutions that native code would pay for."""
+def find_winograd(graph: fx.Graph) -> bool:
+    """Whether there are convolutions that are worth the kernel."""
     plans = {node: window for node in graph.nodes if (window := _read_window(node)) is not None}
-    return _pays(plans) and any(_has_tiles(node, window) for node, window in plans.items())
+    return _pays(plans) and any(_fits_winograd(node, window) for node, window in plans.items())
 
 
 def _read_window(node: fx.Node) -> _Window | None:
@@ -208,9 +207,9 @@ def _turn_back(graph: fx.Graph, plans: dict[fx.Node, _Window], turned: set[fx.No
             user.replace_input_with(source, copy)
 
 
-def _has_tiles(node: fx.Node, window: _Window, *, in_strips: bool = True) -> bool:
+def _fits_winograd(node: fx.Node, window: _Window, *, in_strips: bool = True) -> bool:
     shapes = _shape_of(_find_images(node)), _shape_of(_find_filter(node))
-    return fits_tiles(*shapes, *window.arguments, in_strips=in_strips)
+    return fits_winograd(*shapes, *window.arguments, in_strips=in_strips)
 
 
 def _reads_pixels(node: fx.Node, window: _Window) -> bool:
@@ -234,7 +233,7 @@ def _count_pixels(node: fx.Node) -> int:
     return count * prod(sizes)
 
 
-def _replace_convolution(writer: GraphWriter, node: fx.Node, window: _Window, *, tiled: bool) -> None:
+def _replace_convolution(writer: GraphWriter, node: fx.Node, window: _Window, kernel: LoadedKernel | None) -> None:
     images, filters, bias = _list_operands(node)
     if _reads_pixels(node, window):
         rows = writer.read_rows(images, window.strides)
@@ -245,14 +244,14 @@ def _replace_convolution(writer: GraphWriter, node: fx.Node, window: _Window, *,
             else writer.call(aten.addmm.default, bias, rows, columns)
         )
         found = writer.read_images(product, _shape_of(node))
-    elif tiled:
-        found = writer.place(convolve_tiles, node, images, filters, bias, window.pads[0])
+    elif kernel is not None:
+        found = writer.place(convolve_images, node, images, filters, bias, window.pads[0], kernel)
     else:
         found = writer.place(convolve, node, images, filters, bias, *window.arguments)
     node.replace_all_uses_with(found)
 
 
-def _replace_gradients(writer: GraphWriter, node: fx.Node, window: _Window, *, tiled: bool) -> None:
+def _replace_gradients(writer: GraphWriter, node: fx.Node, window: _Window, kernel: LoadedKernel | None) -> None:
     """Those of images, filter and bias, each by itself."""
     gradient, images, filters = _list_operands(node)
     for user in list(node.users):
@@ -261,16 +260,16 @@ def _replace_gradients(writer: GraphWriter, node: fx.Node, window: _Window, *, t
                 matrix = _as_matrix(writer, filters)
                 product = writer.call(aten.mm.default, writer.read_rows(gradient), matrix)
                 found = writer.read_images(product, _shape_of(user))
-            case 0 if tiled:
-                found = writer.place(find_tiled_image_gradient, user, gradient, filters, window.pads[0])
+            case 0 if kernel is not None:
+                found = writer.place(find_winograd_image_gradient, user, gradient, filters, window.pads[0], kernel)
             case 0:
                 found = writer.place(find_image_gradient, user, gradient, images, filters, *window.arguments)
             case 1 if _sums_pixels(node, window):
                 turned = writer.call(aten.t.default, writer.read_rows(gradient))
                 product = writer.call(aten.mm.default, turned, writer.read_rows(images, window.strides))
                 found = writer.call(aten.view.default, product, list(_shape_of(user)))
-            case 1 if tiled and _has_tiles(node, window, in_strips=False):
-                found = writer.place(find_tiled_filter_gradient, user, gradient, images, window.pads[0])
+            case 1 if kernel is not None and _fits_winograd(node, window, in_strips=False):
+                found = writer.place(find_winograd_filter_gradient, user, gradient, images, window.pads[0], kernel)
             case 1:
                 found = writer.place(find_filter_gradient, user, gradient, images, filters, *window.arguments)
             case _:

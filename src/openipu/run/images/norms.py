@@ -1,51 +1,27 @@
-"""Norms of images with channels last, in training: by native code, where that has been installed.
+"""Norms of images with channels last, in training, by C++ kernels.
 
 In: images, weights and running statistics, as PyTorch's operators have them; beside them, other images that are added,
-and whether what is negative becomes zero. Out: what the operators return, one behind the other, with half the ways
-through memory. Images that lie otherwise are left to the operators.
+and whether what is negative becomes zero. Out: what the operators return, one behind the other, with half the passes
+over memory. Images that lie otherwise are left to the operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 
+from openipu.run.kernels import OperandError, Run, address_of, address_or_none
+from openipu.run.kernels.catalog import NormArguments, NormGradientArguments
 from openipu.run.memory.host_memory import borrow_scratch
 
 aten = torch.ops.aten
+
+CHANNEL_STEP = 16  # channels, of which there have to be multiples
 
 _LAST = torch.channels_last
 _norm = aten._native_batch_norm_legit_functional.default
 _norm_gradients = aten.native_batch_norm_backward.default
 
 Results = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
-
-
-@dataclass(frozen=True)
-class NormCode:
-    """Functions of a library."""
-
-    # images, weight, bias, other images, result, mean, inverse of the deviation, old and new statistics; rows,
-    # channels, momentum, epsilon, whether negative results are zero, scratch, threads
-    normalize: Callable[..., None]
-    # gradient, results, images, weight, mean, inverse, what counts of the gradient, result, gradients of weight and
-    # bias; rows, channels, scratch, threads
-    differentiate: Callable[..., None]
-
-
-_installed: list[NormCode] = []  # one, or none
-
-
-def has_norms() -> bool:
-    """Whether native code is installed."""
-    return bool(_installed)
-
-
-def install_norms(code: NormCode | None) -> None:
-    """Use native code in graphs that are generated from here on, or no longer."""
-    _installed[:] = [] if code is None else [code]
 
 
 def normalize(
@@ -58,25 +34,43 @@ def normalize(
     epsilon: float,
     other: torch.Tensor | None,
     rectifies: bool,
+    run: Run,
 ) -> Results:
     """Images by the norm of their own, plus others; their mean, the inverse of their deviation, new statistics."""
-    if not _is_last(images):
+    rows, channels = _count_rows(images), images.shape[1]
+    size = rows * channels
+    operands = [value.contiguous() for value in (weight, bias, mean, variance)]
+    found = [torch.empty(channels, dtype=torch.float32) for _ in range(4)]
+    added = None if other is None else other.contiguous(memory_format=_LAST)
+    result = torch.empty_like(images, memory_format=_LAST)
+    scratch, threads = _find_scratch(channels)
+    try:
+        _check_channels(rows, channels)
+        arguments = NormArguments(
+            images=address_of(images, size, order=_LAST),
+            weight=address_of(operands[0], channels),
+            bias=address_of(operands[1], channels),
+            other=address_or_none(added, size, order=_LAST),
+            result=address_of(result, size, order=_LAST),
+            mean=address_of(found[0], channels),
+            inverse=address_of(found[1], channels),
+            old_mean=address_of(operands[2], channels),
+            old_variance=address_of(operands[3], channels),
+            new_mean=address_of(found[2], channels),
+            new_variance=address_of(found[3], channels),
+            scratch=address_of(scratch, scratch.numel()),
+            rows=rows,
+            channels=channels,
+            momentum=momentum,
+            epsilon=epsilon,
+            rectifies=rectifies,
+            threads=threads,
+        )
+    except OperandError:
         result, *rest = _norm(images, weight, bias, mean, variance, True, momentum, epsilon)
         result = result if other is None else result + other
         return (torch.relu_(result) if rectifies else result, *rest)
-    rows, channels = _count_rows(images), images.shape[1]
-    weight, bias, mean, variance = (value.contiguous() for value in (weight, bias, mean, variance))
-    result = torch.empty_like(images)
-    found = [torch.empty_like(weight) for _ in range(4)]
-    if other is not None:
-        other = other.contiguous(memory_format=_LAST)
-    scratch, threads = _find_scratch(channels)
-    _installed[0].normalize(
-        *(images.data_ptr(), weight.data_ptr(), bias.data_ptr(), None if other is None else other.data_ptr()),
-        *(result.data_ptr(), found[0].data_ptr(), found[1].data_ptr(), mean.data_ptr(), variance.data_ptr()),
-        *(found[2].data_ptr(), found[3].data_ptr(), rows, channels, momentum, epsilon, rectifies),
-        *(scratch.data_ptr(), threads),
-    )
+    run(arguments)
     return (result, found[0], found[1], found[2], found[3])
 
 
@@ -90,33 +84,51 @@ def differentiate(
     epsilon: float,
     keeps: bool,
     in_place: bool,
+    run: Run,
 ) -> tuple[torch.Tensor, ...]:
     """Gradients of images, weight and bias; if it is kept, what counts of the given one: where results are positive.
 
     `in_place`: in the memory of the gradient, which nobody reads again.
     """
-    if not _is_last(images) or (results is not None and not _is_last(results)):
+    rows, channels = _count_rows(images), images.shape[1]
+    size = rows * channels
+    operands = [value.contiguous() for value in (weight, mean, inverse)]
+    held = gradient.contiguous(memory_format=_LAST)
+    free = held if in_place or held is not gradient else torch.empty_like(held)
+    result = torch.empty_like(held) if keeps else free
+    of_weight, of_bias = (torch.empty(channels, dtype=torch.float32) for _ in range(2))
+    scratch, threads = _find_scratch(channels)
+    try:
+        _check_channels(rows, channels)
+        arguments = NormGradientArguments(
+            gradient=address_of(held, size, order=_LAST),
+            results=address_or_none(results, size, order=_LAST),
+            images=address_of(images, size, order=_LAST),
+            weight=address_of(operands[0], channels),
+            mean=address_of(operands[1], channels),
+            inverse=address_of(operands[2], channels),
+            blocked=address_of(free, size, order=_LAST) if keeps else None,
+            result=address_of(result, size, order=_LAST),
+            weight_gradient=address_of(of_weight, channels),
+            bias_gradient=address_of(of_bias, channels),
+            scratch=address_of(scratch, scratch.numel()),
+            rows=rows,
+            channels=channels,
+            threads=threads,
+        )
+    except OperandError:
         if results is not None:
             gradient = aten.threshold_backward(gradient, results, 0)
         found = _norm_gradients(gradient, images, weight, None, None, mean, inverse, True, epsilon, [True, True, True])
         return (*found, gradient) if keeps else tuple(found)
-    rows, channels = _count_rows(images), images.shape[1]
-    weight, mean, inverse = (value.contiguous() for value in (weight, mean, inverse))
-    held = gradient.contiguous(memory_format=_LAST)
-    free = held if in_place or held is not gradient else torch.empty_like(images)
-    result = torch.empty_like(images) if keeps else free
-    of_weight, of_bias = torch.empty_like(weight), torch.empty_like(weight)
-    scratch, threads = _find_scratch(channels)
-    _installed[0].differentiate(
-        *(held.data_ptr(), None if results is None else results.data_ptr(), images.data_ptr(), weight.data_ptr()),
-        *(mean.data_ptr(), inverse.data_ptr(), free.data_ptr() if keeps else None, result.data_ptr()),
-        *(of_weight.data_ptr(), of_bias.data_ptr(), rows, channels, scratch.data_ptr(), threads),
-    )
+    run(arguments)
     return (result, of_weight, of_bias, free) if keeps else (result, of_weight, of_bias)
 
 
-def _is_last(images: torch.Tensor) -> bool:
-    return images.is_contiguous(memory_format=_LAST)
+def _check_channels(rows: int, channels: int) -> None:
+    """The kernel computes whole vectors of channels, and divides by rows - 1."""
+    if rows < 2 or channels % CHANNEL_STEP:
+        raise OperandError(f"{rows} rows of {channels} channels")
 
 
 def _count_rows(images: torch.Tensor) -> int:

@@ -28,7 +28,8 @@ from openipu.run.images.convolution_patterns import (
     remove_unread,
     take_norm,
 )
-from openipu.run.images.tiled_convolutions import TileCode, TiledConvolution
+from openipu.run.images.winograd import WinogradConvolution
+from openipu.run.kernels.library import LoadedKernel
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.passes.onednn_products import has_onednn
 from openipu.run.passes.quick_kernels import pool_values
@@ -52,7 +53,7 @@ _KEEPS_ORDER = frozenset(
     }
 )
 _PAIRS = frozenset({aten.add.Tensor, aten.mul.Tensor, aten.sub.Tensor, aten.maximum.default, aten.minimum.default})
-_LEAST_TILED_WORK = 1 << 24  # multiplications of a call: below, nothing is gained that a compilation would be worth
+_LEAST_WINOGRAD_WORK = 1 << 24  # multiplications of a call: below, nothing is gained that a compilation would be worth
 _PRODUCTS = frozenset({aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default})
 _FEWEST_MULTIPLICATIONS = 1 << 18  # of a call: below, turning data costs more than it gains
 
@@ -105,8 +106,8 @@ def _or_nothing(activation: str) -> str | None:
     return None if activation == "none" else activation
 
 
-def pack_convolutions(draft: Draft, memory: DeviceMemory, code: TileCode | None = None) -> None:
-    """Let oneDNN compute the convolutions whose weights nothing writes, or native code those that it is there for."""
+def pack_convolutions(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel | None = None) -> None:
+    """Let oneDNN compute the convolutions whose weights nothing writes, or a kernel those that it takes."""
     if not has_onednn() or len(memory.buffers) > 1:
         return
     held = list_held(draft)
@@ -117,7 +118,7 @@ def pack_convolutions(draft: Draft, memory: DeviceMemory, code: TileCode | None 
             continue
         found = read_convolution(node, held)
         if found is not None and found.multiplications >= _FEWEST_MULTIPLICATIONS:
-            turned.add(_replace(draft, memory, _extend(found, held), code))
+            turned.add(_replace(draft, memory, _extend(found, held), winograd))
             packed = True
     if packed:
         _keep_order(draft, turned)
@@ -155,11 +156,11 @@ def _pulls_relu(pool: fx.Node) -> bool:
     return True
 
 
-def _replace(draft: Draft, memory: DeviceMemory, plan: Convolution, code: TileCode | None) -> fx.Node:
+def _replace(draft: Draft, memory: DeviceMemory, plan: Convolution, winograd: LoadedKernel | None) -> fx.Node:
     """The packed call in the place of the last node that it stands for; the others fall away when nobody reads them."""
-    kernel: PackedConvolution | TiledConvolution
-    if code is not None and TiledConvolution.accepts(plan):
-        kernel = TiledConvolution(memory, plan, code)
+    kernel: PackedConvolution | WinogradConvolution
+    if winograd is not None and WinogradConvolution.accepts(plan):
+        kernel = WinogradConvolution(memory, plan, winograd)
     else:
         kernel = PackedConvolution(memory, plan, plan.source.meta["val"].shape)
     inputs = (plan.source,) if plan.other is None else (plan.source, plan.other)
@@ -206,10 +207,10 @@ def _add_in_place(draft: Draft) -> None:
         kernel.overwrites = all(_find_kernel(user) is not None and places[user] <= place for user in other.users)
 
 
-def _find_kernel(node: fx.Node) -> PackedConvolution | TiledConvolution | None:
+def _find_kernel(node: fx.Node) -> PackedConvolution | WinogradConvolution | None:
     """The convolution that a node of this pass runs."""
     kernel = getattr(node.target, "__self__", None)
-    return kernel if isinstance(kernel, PackedConvolution | TiledConvolution) else None
+    return kernel if isinstance(kernel, PackedConvolution | WinogradConvolution) else None
 
 
 def _stays_turned(node: fx.Node, turned: set[fx.Node]) -> bool:
@@ -235,18 +236,17 @@ def _turn_back(x: torch.Tensor) -> torch.Tensor:
     return x.contiguous()
 
 
-def pays_for_tiles(draft: Draft) -> bool:
-    """Whether native code for 3 x 3 filters is worth being compiled: instead of the program, and so for an eighth of
-    all its multiplications at least."""
+def pays_for_winograd(draft: Draft) -> bool:
+    """Whether the kernel for 3 x 3 filters is worth being compiled: for an eighth of all multiplications at least."""
     if not has_onednn():
         return False
     held = list_held(draft)
-    work = tiled = 0
+    work = taken = 0
     for node in draft.graph.nodes:
         plan = read_convolution(node, held)
         work += _count_product(node) if plan is None else plan.multiplications
-        tiled += plan.multiplications if plan is not None and TiledConvolution.accepts(plan) else 0
-    return tiled >= max(_LEAST_TILED_WORK, work / 8)
+        taken += plan.multiplications if plan is not None and WinogradConvolution.accepts(plan) else 0
+    return taken >= max(_LEAST_WINOGRAD_WORK, work / 8)
 
 
 def _count_product(node: fx.Node) -> int:

@@ -20,6 +20,7 @@ from openipu.run.drafts.aliasing import find_owner, is_pure
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_draws import Rows, round_rows_into
 from openipu.run.half.rounding import round_half
+from openipu.run.kernels import Run
 from openipu.run.passes.seeded_random import random_bits
 
 aten = torch.ops.aten
@@ -94,6 +95,7 @@ def add_rounded_rows(
     seed: torch.Tensor | None,
     draw: int,
     overflow: str,
+    run: Run | None = None,
 ) -> None:
     """Add the gradient of an embedding, rounded to half, in the rows that were looked up: zeros stay what they are."""
     used, where = torch.unique(places, return_inverse=True)
@@ -105,7 +107,7 @@ def add_rounded_rows(
         rounded = round_half(sums, None, overflow)
     else:
         rounded = torch.empty_like(sums, dtype=torch.float16)
-        round_rows_into(rounded, sums, seed, draw, Rows(0, len(used), total.shape[1], used), overflow)
+        round_rows_into(rounded, sums, seed, draw, Rows(0, len(used), total.shape[1], used), overflow, run)
     total[used] = total[used].add_(rounded, alpha=scale)
 
 

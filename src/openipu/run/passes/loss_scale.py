@@ -78,6 +78,12 @@ class LossScale:
         self._updates = int(updates) % self._control.update_period
         self._large = self._small = 0
 
+    def follow(self, other: LossScale) -> None:
+        """Stand where another one stands, between two calls."""
+        self.factor, self._base, self._updates = other.factor, other._base, other._updates
+        self._large = self._small = 0
+        self.used = list(other.used)
+
     def begin(self) -> None:
         """Before the first micro-batch of a call."""
         self.used = []

@@ -1,46 +1,35 @@
 """Dropout in one pass over memory, and without a mask in memory.
 
 In: a draft whose dropouts multiply by a mask, drawn for them in some ten passes and kept for their gradients. Out: the
-same draft, in which native code, where that has been installed, draws the mask while it multiplies, once more for the
+same draft, in which a C++ kernel draws the mask while it multiplies, once more for the
 gradient. A mask in half, whose factor stochastic rounding makes a different one for each element, is drawn and rounded
-so as well. The results are the same to the bit. `native/shared_kernels.py` compiles the code, once for all programs.
+so as well. The results are the same to the bit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
+from openipu.numerics import Overflow
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_draws import round_in_place, round_wide
 from openipu.run.half.rounding import round_half
-from openipu.run.passes.seeded_random import random_bits
+from openipu.run.kernels import OperandError, Run, address_of
+from openipu.run.kernels.catalog import DROP, DropoutArguments
+from openipu.run.kernels.library import LoadedKernel
+from openipu.run.passes.seeded_random import draw_bits, random_bits
 from openipu.run.passes.simplify import remove_dead_code
 
 aten = torch.ops.aten
 
-# values, results, seeds, number of seeds, draw, draw of the rounding or -1, rows, columns, quantile, factor, threads
-Kernel = Callable[[int, int, int, int, int, int, int, int, int, float, int], None]
-
 _LARGEST_HALF = 65504.0
 
 UNROUNDED = -1  # no draw has this number
-
-_installed: list[Kernel] = []  # one, or none
-
-
-def has_dropout() -> bool:
-    """Whether native code is installed."""
-    return bool(_installed)
-
-
-def install_dropout(kernel: Kernel | None) -> None:
-    """Use native code in graphs that are generated from here on, or no longer."""
-    _installed[:] = [] if kernel is None else [kernel]
 
 
 def find_masks(graph: fx.Graph) -> list[fx.Node]:
@@ -56,8 +45,15 @@ def draws_masks(graph: fx.Graph) -> bool:
     )
 
 
-def draw_while_multiplying(draft: Draft) -> None:
-    """Let native code multiply by masks that it draws by itself."""
+def compares_bits(graph: fx.Graph) -> bool:
+    """Whether random bits choose anything, such as a half mask whose factors are rounded later."""
+    compared = graph.find_nodes(op="call_function", target=aten.lt.Scalar)
+    return any(isinstance(node.args[0], fx.Node) and node.args[0].target is random_bits for node in compared)
+
+
+def use_dropout_kernel(draft: Draft, kernel: LoadedKernel) -> None:
+    """Let the kernel multiply by masks that it draws by itself."""
+    run: Any = kernel[DROP]
     for mask in find_masks(draft.graph):
         found = _read_mask(mask)
         assert found is not None
@@ -66,7 +62,7 @@ def draw_while_multiplying(draft: Draft) -> None:
                 continue
             values = user.args[1] if user.args[0] is mask else user.args[0]
             with draft.graph.inserting_before(user):
-                kept = draft.graph.call_function(keep_elements, (values, *found))
+                kept = draft.graph.call_function(keep_elements, (values, *found, run))
             kept.meta = dict(user.meta)
             user.replace_all_uses_with(kept)
             draft.graph.erase_node(user)
@@ -82,14 +78,15 @@ def keep_elements(
     shape: Sequence[int],
     quantile: int,
     factor: float,
-    rounding: int = UNROUNDED,
+    rounding: int,
+    run: Run,
 ) -> torch.Tensor:
     """Multiply by the factor where the bits of this draw are below the quantile, and by 0 elsewhere.
 
     `rounding`: the draw by which the factor of each element is rounded to half.
     """
     held = values.contiguous()
-    return _keep(held, torch.empty_like(held), seed, draw, shape, quantile, factor, rounding)
+    return _keep(held, torch.empty_like(held), seed, draw, shape, quantile, factor, rounding, run)
 
 
 def keep_in_place(
@@ -99,11 +96,12 @@ def keep_in_place(
     shape: Sequence[int],
     quantile: int,
     factor: float,
-    rounding: int = UNROUNDED,
+    rounding: int,
+    run: Run,
 ) -> torch.Tensor:
     """The same in the memory of the values, if they lie in order."""
     held = values.contiguous()
-    return _keep(held, held, seed, draw, shape, quantile, factor, rounding)
+    return _keep(held, held, seed, draw, shape, quantile, factor, rounding, run)
 
 
 def _keep(
@@ -115,22 +113,43 @@ def _keep(
     quantile: int,
     factor: float,
     rounding: int,
+    run: Run,
 ) -> torch.Tensor:
-    columns = shape[-1] if shape else 1
-    _installed[0](
-        values.data_ptr(),
-        results.data_ptr(),
-        seed.data_ptr(),
-        seed.numel(),
-        draw,
-        rounding,
-        math.prod(shape[:-1]),
-        columns,
-        quantile,
-        factor,
-        torch.get_num_threads(),
-    )
+    count, rows, columns = seed.numel() * math.prod(shape), math.prod(shape[:-1]), shape[-1] if shape else 1
+    try:
+        arguments = DropoutArguments(
+            values=address_of(values, count),
+            results=address_of(results, count),
+            seeds=address_of(seed.contiguous(), seed.numel(), torch.int32),
+            seed_count=seed.numel(),
+            draw=draw,
+            rounding_draw=rounding,
+            rows=rows,
+            columns=columns,
+            factor=factor,
+            quantile=quantile,
+            threads=torch.get_num_threads(),
+        )
+    except OperandError:
+        return _keep_plainly(values, seed, draw, shape, quantile, factor, rounding)
+    run(arguments)
     return results
+
+
+def _keep_plainly(
+    values: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    shape: Sequence[int],
+    quantile: int,
+    factor: float,
+    rounding: int,
+) -> torch.Tensor:
+    """The same by operators."""
+    factors = torch.where(draw_bits(seed, draw, shape) < quantile, factor, 0.0).to(torch.float32)
+    if rounding != UNROUNDED:
+        factors = round_wide(factors, seed, rounding, shape, Overflow.INFINITY.value)
+    return values * factors.view(values.shape)
 
 
 def _keeps(node: fx.Node) -> bool:

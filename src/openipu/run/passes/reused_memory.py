@@ -17,15 +17,15 @@ from openipu.run.drafts.aliasing import find_viewed, is_pure
 from openipu.run.drafts.draft import Draft
 from openipu.run.half.rounded_products import multiply_in_half
 from openipu.run.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
-from openipu.run.images.tiled_convolutions import (
-    convolve_tiles,
-    find_tiled_filter_gradient,
-    find_tiled_image_gradient,
+from openipu.run.images.winograd import (
+    convolve_images,
+    find_winograd_filter_gradient,
+    find_winograd_image_gradient,
 )
 from openipu.run.passes.buffers_in_place import WRITERS
 from openipu.run.passes.class_gradients import differentiate_classes, differentiate_in_place
 from openipu.run.passes.native_dropout import keep_elements, keep_in_place
-from openipu.run.passes.native_gelu import bend, bend_gradient, bend_gradient_in_place
+from openipu.run.passes.native_gelu import compute_gelu, differentiate_gelu, differentiate_gelu_in_place
 from openipu.run.passes.native_products import multiply_columns
 from openipu.run.passes.onednn_products import multiply
 from openipu.run.passes.seeded_random import random_bits
@@ -70,7 +70,7 @@ _IN_PLACE: dict[Any, Callable[..., Any]] = {
     aten._log_softmax.default: _log_softmax,
     keep_elements: keep_in_place,
     differentiate_classes: differentiate_in_place,
-    bend_gradient: bend_gradient_in_place,
+    differentiate_gelu: differentiate_gelu_in_place,
     **WRITERS,
 }
 _EITHER = frozenset({aten.add.Tensor, aten.mul.Tensor})  # the second operand will do as well
@@ -78,7 +78,7 @@ _WRITERS = frozenset(_IN_PLACE.values())
 _CONVOLUTIONS = frozenset(
     {
         *(convolve, find_image_gradient, find_filter_gradient, turn_back),
-        *(convolve_tiles, find_tiled_image_gradient, find_tiled_filter_gradient),
+        *(convolve_images, find_winograd_image_gradient, find_winograd_filter_gradient),
     }
 )
 # Functions of ours that give memory of their own.
@@ -89,8 +89,8 @@ _MAKERS = frozenset(
         multiply_in_half,
         keep_elements,
         differentiate_classes,
-        bend,
-        bend_gradient,
+        compute_gelu,
+        differentiate_gelu,
         *_CONVOLUTIONS,
     }
 )

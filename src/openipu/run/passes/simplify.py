@@ -217,15 +217,24 @@ PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
 )
 
 
-def simplify(draft: Draft, *, body: bool = False) -> None:
-    """Run all passes in order. The body of a loop keeps the generator: it has no seed of its own for each pass."""
-    for _, apply in PASSES:
-        if not (body and apply is seed_draws):
-            apply(draft)
-    build_bodies(draft, _finish_body)
+# What defines results. All others only save time, and may be switched off.
+NEEDED = frozenset({"shorten conversions", "draw from the seed", "widen half products"})
+
+
+def simplify(draft: Draft, *, body: bool = False, without: Collection[str] = ()) -> None:
+    """Run all passes in order, and generate the bodies of loops; `without` are passes to leave out."""
+    simplify_graph(draft, body=body, without=without)
+
+    def finish(inner: Draft) -> None:
+        simplify(inner, body=True, without=without)
+        own_outputs(inner)
+
+    build_bodies(draft, finish)
     draft.graph.lint()
 
 
-def _finish_body(draft: Draft) -> None:
-    simplify(draft, body=True)
-    own_outputs(draft)
+def simplify_graph(draft: Draft, *, body: bool = False, without: Collection[str] = ()) -> None:
+    """Run the passes. The body of a loop keeps the generator: it has no seed of its own for each pass."""
+    for name, apply in PASSES:
+        if (name in NEEDED or name not in without) and not (body and apply is seed_draws):
+            apply(draft)

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from openipu.run.half.rounded_draws import Rows, round_rows_into
+from openipu.run.kernels import Run
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.memory.host_memory import reserve_zeros
 from openipu.run.update.functions import RuleFunctions
@@ -34,6 +35,7 @@ class Bucket:
         gradient_dtype: torch.dtype,
         accumulate: bool,
         roundings: Mapping[str, ChanceRounding],
+        rounding_kernel: Run | None,
     ) -> None:
         self.parameters = tuple(parameters)
         self.external: tuple[torch.Tensor | float, ...] = ()  # the 0-dim values of this update
@@ -60,6 +62,7 @@ class Bucket:
             if name_tensor(role, parameters[0]) in roundings
         }
         self._seed = memory.update_seed
+        self._rounding_kernel = rounding_kernel
         self._piece = self._choose_piece(functions.one_pass)
         pieces = (torch.split(flat[role], self._piece) for role in functions.roles if role in flat)
         self._pieces = list(zip(*pieces, strict=True))
@@ -125,7 +128,8 @@ class Bucket:
             if len(roundings) == 1:
                 begin, end = 0, len(new)
             rows = Rows(start // columns, (end - begin) // columns, columns)
-            round_rows_into(held[begin:end], new[begin:end], self._seed, rounding.draw, rows, rounding.overflow)
+            some = held[begin:end], new[begin:end]
+            round_rows_into(*some, self._seed, rounding.draw, rows, rounding.overflow, self._rounding_kernel)
 
     def clear(self) -> None:
         """Start accumulating anew."""
@@ -144,13 +148,14 @@ class BucketGroup:
         gradient_dtype: torch.dtype,
         accumulate: bool,
         roundings: Mapping[str, ChanceRounding],
+        rounding_kernel: Run | None,
     ) -> None:
         self._functions = functions
         self._scalar_states = {role: _share(role, parameters, memory) for role in functions.shared_states}
         large = [name for name in parameters if memory.parameters[name].numel() >= _ALONE_ELEMENTS]
         small = [name for name in parameters if name not in set(large)]
         self.buckets = tuple(
-            Bucket(functions, names, memory, gradient_dtype, accumulate, roundings)
+            Bucket(functions, names, memory, gradient_dtype, accumulate, roundings, rounding_kernel)
             for names in (*([name] for name in large), small)
             if names
         )

@@ -34,15 +34,22 @@ def _makes_half(update: Graph) -> bool:
 def plan_rounded_update(program: Program, options: RunOptions) -> UpdatePlan:
     """The update of a program whose half weights are rounded stochastically."""
     assert program.update is not None
-    draft = draft_graph(program.update, program.constants)
-    separate_scalars(draft)
-    simplify(draft)
-    apply_number_options(draft, options, update=True)
-    roundings = _find_roundings(draft)
+    captured = plan_captured_update(program, options)
+    roundings = _find_roundings(captured.draft)
     if roundings is not None:
         plain = plan_update(program)
         if not plain.other_parameters:
             return replace(plain, roundings=roundings)
+    return captured
+
+
+def plan_captured_update(program: Program, options: RunOptions) -> UpdatePlan:
+    """The update as it was captured, without families."""
+    assert program.update is not None
+    draft = draft_graph(program.update, program.constants)
+    separate_scalars(draft)
+    simplify(draft)
+    apply_number_options(draft, options, update=True)
     names = tuple(entry.name for entry in program.update.outputs_of(OutputKind.PARAMETER))
     dtypes = {entry.name: entry.dtype for entry in program.update.inputs_of(InputKind.GRADIENT)}
     return UpdatePlan(draft, (), names, dtypes)

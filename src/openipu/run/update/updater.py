@@ -15,8 +15,11 @@ from torch import fx
 from openipu.graph import GraphInput, InputKind, OutputKind
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, copy_ancestors
+from openipu.run.half.bound_rounding import bind_rounding
 from openipu.run.half.rounded_draws import fuse_draws
 from openipu.run.half.rounding import UPDATE_SEED
+from openipu.run.kernels import KernelLibrary, Run
+from openipu.run.kernels.catalog import ROUND, STOCHASTIC_ROUNDING
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.update.buckets import Bucket, BucketGroup, divide_parameters, name_tensor
 from openipu.run.update.functions import build_rule_functions
@@ -27,9 +30,15 @@ class Updater:
     """All buckets, and what of the update graph is not an element-wise rule."""
 
     def __init__(
-        self, plan: UpdatePlan, memory: DeviceMemory, accumulate: bool, written: frozenset[str] = frozenset()
+        self,
+        plan: UpdatePlan,
+        memory: DeviceMemory,
+        accumulate: bool,
+        written: frozenset[str] = frozenset(),
+        library: KernelLibrary | None = None,
     ) -> None:
         """`written` names parameters that forward itself writes to: their update starts from the new values."""
+        rounding = None if library is None else library.find_run(STOCHASTIC_ROUNDING, ROUND)
         self._plan = plan
         self._memory = memory
         self._accumulate = accumulate
@@ -49,7 +58,8 @@ class Updater:
             waits = any(node in needing for node in family.rule.shared) or not written.isdisjoint(family.parameters)
             groups = self._waiting if waits else self._ready
             for names in divide_parameters(family.parameters, functions, memory):
-                groups.append(BucketGroup(functions, names, memory, dtypes[names[0]], accumulate, plan.roundings))
+                dtype = dtypes[names[0]]
+                groups.append(BucketGroup(functions, names, memory, dtype, accumulate, plan.roundings, rounding))
         others = _find_other_results(plan)
         self._other_targets = {node: key for key, node in others.items()}
         self._other_accumulators = {
@@ -57,8 +67,9 @@ class Updater:
             for name in plan.other_parameters
             if accumulate
         }
-        self._early = _Part(plan.draft, [node for node in computed if node not in needing], memory)
-        self._late = _Part(plan.draft, [*(node for node in computed if node in needing), *others.values()], memory)
+        self._early = _Part(plan.draft, [node for node in computed if node not in needing], memory, rounding)
+        late = [*(node for node in computed if node in needing), *others.values()]
+        self._late = _Part(plan.draft, late, memory, rounding)
         self._values = self._collect_fixed_values()
         self.accumulators = self._collect_accumulators()
 
@@ -125,11 +136,13 @@ class Updater:
 class _Part:
     """The piece of the update graph that computes some of its nodes."""
 
-    def __init__(self, draft: Draft, wanted: Sequence[fx.Node], memory: DeviceMemory) -> None:
+    def __init__(self, draft: Draft, wanted: Sequence[fx.Node], memory: DeviceMemory, rounding: Run | None) -> None:
         self._results = tuple(dict.fromkeys(wanted))
         graph, copies = copy_ancestors(draft.graph, self._results)
         graph.output(tuple(copies[node] for node in self._results))
         fuse_draws(graph)
+        if rounding is not None:
+            bind_rounding(graph, rounding)
         bound: dict[str, Any] = {
             copy.name: draft.bound[node.name] for node, copy in copies.items() if node.name in draft.bound
         }

@@ -1,0 +1,269 @@
+"""All kernels: one record each, and the structs that their functions read.
+
+Each struct is that of the same name in the C++ file. A test compares the fields, and the loader the sizes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+
+from openipu.numerics import CHUNKS
+from openipu.run.kernels.kernel import Accuracy, Function, Gain, Kernel
+
+_POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+_FLOAT, _DOUBLE = ctypes.c_float, ctypes.c_double
+
+Fields = list[tuple[str, Any]]
+
+
+def _list(kind: Any, names: str) -> Fields:
+    return [(name, kind) for name in names.split()]
+
+
+class RoundingArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "values results seeds places"),
+        *_list(_COUNT, "seed_count draw first_row rows columns"),
+        *_list(_CHOICE, "overflow wide threads"),
+    ]
+
+
+class DropoutArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "values results seeds"),
+        *_list(_COUNT, "seed_count draw rounding_draw rows columns"),
+        ("factor", _FLOAT),
+        *_list(_CHOICE, "quantile threads"),
+    ]
+
+
+class GeluArguments(ctypes.Structure):
+    _fields_ = [*_list(_POINTER, "values gradients results"), ("count", _COUNT), ("threads", _CHOICE)]
+
+
+class ProductArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "left right result"),
+        *_list(_COUNT, "left_stride right_stride depth height width"),
+        ("factor", _FLOAT),
+        *_list(_CHOICE, "adds threads"),
+    ]
+
+
+class HalfProductArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "left right addend result seed scratch"),
+        *_list(_COUNT, "left_input_stride left_row_stride right_input_stride right_column_stride"),
+        *_list(_COUNT, "depth height width chunk first_draw last_draw addend_draw strip_columns"),
+        *_list(_CHOICE, "left_half right_half result_half overflow threads"),
+    ]
+
+
+class NormArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "images weight bias other result mean inverse"),
+        *_list(_POINTER, "old_mean old_variance new_mean new_variance scratch"),
+        *_list(_COUNT, "rows channels"),
+        *_list(_DOUBLE, "momentum epsilon"),
+        *_list(_CHOICE, "rectifies threads"),
+    ]
+
+
+class NormGradientArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "gradient results images weight mean inverse blocked result"),
+        *_list(_POINTER, "weight_gradient bias_gradient scratch"),
+        *_list(_COUNT, "rows channels"),
+        ("threads", _CHOICE),
+    ]
+
+
+class FilterTransformArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "filter transformed"),
+        *_list(_COUNT, "results channels result_step channel_step"),
+        *_list(_CHOICE, "rotated threads"),
+    ]
+
+
+class WinogradArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "images transformed bias other result scratch"),
+        *_list(_COUNT, "count height width channels results pad block"),
+        *_list(_CHOICE, "relu threads"),
+    ]
+
+
+class WinogradStripsArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "images filter bias result scratch"),
+        *_list(_COUNT, "count height width channels results pad result_step channel_step"),
+        *_list(_CHOICE, "rotated threads"),
+    ]
+
+
+class FilterGradientArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "images gradient result scratch"),
+        *_list(_COUNT, "count height width channels results pad block"),
+        ("threads", _CHOICE),
+    ]
+
+
+class GemvArguments(ctypes.Structure):
+    _fields_ = [*_list(_POINTER, "vector weight bias results"), *_list(_COUNT, "count width"), ("threads", _CHOICE)]
+
+
+class LstmFormat(ctypes.Structure):
+    _fields_ = [("lanes", _COUNT), ("exponents", _FLOAT * 4)]
+
+
+class LstmArguments(ctypes.Structure):
+    _fields_ = [
+        *_list(_POINTER, "source input_weights state_weights bias first_state first_cells given cells states"),
+        *_list(_COUNT, "step_stride sample_stride steps held samples features width"),
+        *_list(_CHOICE, "finite reverse threads"),
+    ]
+
+
+class DirectConvolutionArguments(ctypes.Structure):
+    _fields_ = [*_list(_POINTER, "images weight bias results"), ("count", _COUNT), ("threads", _CHOICE)]
+
+
+ROUND = Function("round_stochastically", RoundingArguments)
+STOCHASTIC_ROUNDING = Kernel(
+    "stochastic rounding",
+    "stochastic_rounding.cpp",
+    (ROUND,),
+    Accuracy.SAME_BITS,
+    fresh=True,
+    dtypes=(torch.float32, torch.float16),
+    gains=(
+        Gain("BERT of two layers, stochastic rounding", "a step is several times faster than with operators"),
+        Gain("programs with half weights, stochastic rounding", "updates keep their fused form"),
+    ),
+)
+
+DROP = Function("apply_dropout", DropoutArguments)
+DROPOUT = Kernel(
+    "dropout",
+    "dropout.cpp",
+    (DROP,),
+    Accuracy.SAME_BITS,
+    fresh=True,
+    dtypes=(torch.float32,),
+    gains=(Gain("BERT of two layers", "training 1.07x (1.01 to 1.13)"),),
+)
+
+COMPUTE_GELU = Function("compute_gelu", GeluArguments)
+GELU = Kernel(
+    "GELU",
+    "gelu.cpp",
+    (COMPUTE_GELU,),
+    Accuracy.OTHER_ORDER,
+    fresh=True,
+    dtypes=(torch.float32,),
+    gains=(Gain("GPT-2", "0.35 and 0.44 ms for 786,432 elements, operators 1.3 and 1.5 ms"),),
+)
+
+MULTIPLY_TRANSPOSED = Function("multiply_transposed", ProductArguments)
+WEIGHT_GRADIENTS = Kernel(
+    "gradients of weights",
+    "matrix_products.cpp",
+    (MULTIPLY_TRANSPOSED,),
+    Accuracy.OTHER_ORDER,
+    fresh=True,
+    dtypes=(torch.float32,),
+    gains=(Gain("ViT-base", "training 1.20x eager instead of 1.07x, on AMD's processors only"),),
+)
+
+MULTIPLY_IN_HALF = Function("multiply_in_half", HalfProductArguments)
+HALF_PRODUCTS = Kernel(
+    "products with half partials",
+    "half_products.cpp",
+    (MULTIPLY_IN_HALF,),
+    Accuracy.OTHER_ORDER,
+    fresh=True,
+    dtypes=(torch.float32, torch.float16),
+    gains=(Gain("BERT of two layers and BERT-base, half partials", "products 1.05x to 1.3x"),),
+    constants=(("MOST_CHUNKS", CHUNKS),),
+)
+
+NORMALIZE = Function("normalize_channels", NormArguments)
+DIFFERENTIATE_NORM = Function("differentiate_norm", NormGradientArguments)
+CHANNEL_NORMS = Kernel(
+    "norms of images",
+    "channel_norms.cpp",
+    (NORMALIZE, DIFFERENTIATE_NORM),
+    Accuracy.OTHER_ORDER,
+    fresh=False,  # a tuple of results, and a gradient may be written over
+    dtypes=(torch.float32,),
+    gains=(Gain("ResNet-50", "all norms of a step: 15 ms instead of 25, gradients 19 ms instead of 28"),),
+)
+
+TRANSFORM_FILTER = Function("transform_filter", FilterTransformArguments)
+CONVOLVE_WINOGRAD = Function("convolve_winograd", WinogradArguments)
+CONVOLVE_STRIPS = Function("convolve_winograd_strips", WinogradStripsArguments)
+SUM_FILTER_GRADIENT = Function("sum_filter_gradient", FilterGradientArguments)
+WINOGRAD = Kernel(
+    "3 x 3 convolutions by Winograd's algorithm",
+    "winograd.cpp",
+    (TRANSFORM_FILTER, CONVOLVE_WINOGRAD, CONVOLVE_STRIPS, SUM_FILTER_GRADIENT),
+    Accuracy.OTHER_ORDER,
+    fresh=True,
+    dtypes=(torch.float32,),
+    gains=(Gain("ResNet-50", "inference 1.13x ONNX Runtime instead of 0.96x; a layer 1.3 to 1.6 ms instead of 3.8"),),
+)
+
+MULTIPLY_VECTOR = Function("multiply_vector", GemvArguments)
+GEMV = Kernel(
+    "matrix-vector products",
+    "gemv.cpp",
+    (MULTIPLY_VECTOR,),
+    Accuracy.OTHER_ORDER,
+    fresh=True,
+    dtypes=(torch.float32,),
+    gains=(Gain("GPT-2, generation with one sequence", "weights are read at the speed of memory"),),
+)
+
+DESCRIBE_LSTM = Function("describe_lstm", LstmFormat)
+RUN_LSTM = Function("run_lstm", LstmArguments)
+LSTM = Kernel(
+    "LSTM layers",
+    "lstm.cpp",
+    (DESCRIBE_LSTM, RUN_LSTM),
+    Accuracy.OTHER_ORDER,
+    fresh=True,
+    dtypes=(torch.float32,),
+    gains=(
+        Gain("LSTM classifier, two layers of 256", "inference, see the table of the bench"),
+        Gain("LSTM classifier, one layer of 64", "inference, see the table of the bench"),
+    ),
+)
+
+CONVOLVE_DIRECTLY = Function("convolve_directly", DirectConvolutionArguments)
+DIRECT_CONVOLUTION = Kernel(  # compiled once for each geometry: `specialize`
+    "convolutions with few channels",
+    "direct_convolution.cpp",
+    (CONVOLVE_DIRECTLY,),
+    Accuracy.OTHER_ORDER,
+    fresh=True,
+    dtypes=(torch.float32,),
+    gains=(Gain("MNIST CNN", "a single request 0.05 ms instead of 0.37 ms"),),
+)
+
+KERNELS = (
+    STOCHASTIC_ROUNDING,
+    DROPOUT,
+    GELU,
+    WEIGHT_GRADIENTS,
+    HALF_PRODUCTS,
+    CHANNEL_NORMS,
+    WINOGRAD,
+    GEMV,
+    LSTM,
+    DIRECT_CONVOLUTION,
+)

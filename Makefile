@@ -22,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-poplar bench bench-cycles bench-plan bench-poplar bench-search crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-rules fuzz-poplar bench bench-cycles bench-plan bench-poplar bench-search crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-popxl conformance-poplar-cpp conformance-paddle conformance-tensorflow conformance-tensorflow-programs bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
@@ -99,6 +99,9 @@ crash: $(READY) ## kill processes at work: is anything lost or left? Some minute
 
 fuzz-programs: $(READY) ## random programs against eager PyTorch; FUZZ="--programs 100 --seed 7"
 	OMP_NUM_THREADS=1 $(BIN)/python tests/run/random_programs.py $(FUZZ)
+
+fuzz-rules: $(READY) ## generated models for each pass of the engine; FUZZ="--cases 20000 --seed 1 --kernels" for more
+	OMP_NUM_THREADS=1 $(BIN)/python tests/run/fuzz_rules.py $(FUZZ)
 
 docs: $(DOCS_READY) ## run the examples of the documentation and build it into site/
 	$(BIN)/python docs/generate_api.py

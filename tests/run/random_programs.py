@@ -1,7 +1,8 @@
 """Random programs, full of in-place ops, views, strides and custom ops that write, compared with eager PyTorch.
 
 In: a seed. Out: a `RandomProgram`, the same one for the same seed, and what differs between its run and eager's. As a
-script: `python tests/run/random_programs.py --programs N --seed S` tries seeds S, S + 1, …
+script: `python tests/run/random_programs.py --programs N --seed S` tries seeds S, S + 1, …; half of the programs are
+models of the families in `generated/models.py`, without and with native kernels.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from generated.engine import install_kernels
+from generated.models import MODELS
+from generated.rules import run_apart
 from torch import nn
 
 from openipu.capture import (
@@ -229,14 +233,30 @@ def find_differences(seeds: Sequence[int], *, training: bool) -> list[str]:
     ]
 
 
+def run_models(count: int, seed: int, *, kernels: bool) -> list[str]:
+    """What differs from eager PyTorch in generated models, in each family from this seed on."""
+    if kernels:
+        install_kernels()
+    wrong: list[str] = []
+    for index, family in enumerate(MODELS):
+        share = len(range(index, count, len(MODELS)))
+        for report in run_apart(family, range(seed, seed + share)):
+            print("".join(f"{failure}\n" for failure in report.failures), end="", flush=True)
+            wrong += report.failures
+    return wrong
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="compare random programs with eager PyTorch: half of them are trained")
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
     given = parser.parse_args()
-    wrong: list[str] = []
+    torch.set_num_threads(1)
+    models = given.programs // 2
+    wrong = [*run_models(models // 2, given.seed, kernels=False)]
+    wrong += run_models(models - models // 2, given.seed, kernels=True)
     for first in range(2):
-        seeds = range(given.seed + first, given.seed + given.programs, 2)
+        seeds = range(given.seed + first, given.seed + given.programs - models, 2)
         for seed in seeds:
             found = find_differences([seed], training=bool(first))
             print("".join(f"{line}\n" for line in found), end="", flush=True)

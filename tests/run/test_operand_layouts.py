@@ -35,6 +35,12 @@ def make_cases():
     logarithms, classes, weights = torch.randn(6, 5).log_softmax(-1), torch.randint(0, 5, (6,)), torch.rand(5)
     loss, total = aten.nll_loss_forward(logarithms, classes, weights, 0, -100)
     table, words = torch.randn(9, 8), torch.randint(0, 9, (4, 6))
+    bags = torch.randint(0, 9, (8,)), torch.tensor([0, 2, 5, 6])
+    _, bag_of, bag_sizes, largest = aten._embedding_bag(table, *bags, False, 1)
+    volumes = torch.randn(2, 3, 4, 4, 4)
+    _, volume_places = aten.adaptive_max_pool3d(volumes, [2, 2, 2])
+    planes, plane_classes = torch.randn(2, 5, 3, 4).log_softmax(1), torch.randint(0, 5, (2, 3, 4))
+    plane_loss, plane_total = aten.nll_loss2d_forward(planes, plane_classes, weights, 1, -100)
     every = [True] * 3
     return [
         (aten.native_layer_norm.default, (rows, [8], scale, bias, 1e-5)),
@@ -81,6 +87,17 @@ def make_cases():
         (aten.addmm.default, (torch.randn(6, 3), rows[0], torch.randn(8, 3))),
         (aten._cdist_forward.default, (rows, torch.randn(4, 3, 8), 2.0, 1)),
         (aten.glu_backward.default, (torch.randn(4, 6, 4), rows, -1)),
+        (aten._embedding_bag.default, (table, *bags, False, 0, False, torch.rand(8))),
+        (
+            aten._embedding_bag_backward.default,
+            (torch.randn(4, 8), *bags, bag_of, bag_sizes, largest, 9, False, 1, False, None),
+        ),
+        (aten.adaptive_max_pool3d_backward.default, (torch.randn(2, 3, 2, 2, 2), volumes, volume_places)),
+        (
+            aten.nll_loss2d_backward.default,
+            (plane_loss, planes, plane_classes, weights, 1, -100, plane_total),
+        ),
+        (aten.median.dim, (torch.randn(1, 5).repeat(4, 1), 0)),
         (aten.index_put.default, (rows, [words[0] % 4], torch.randn(6, 6, 8), True)),
         (aten.cumsum.default, (rows, 1)),
     ]
@@ -94,6 +111,8 @@ def list_layouts(value):
     if value.dim() == 1:
         yield "every second", value.new_zeros(len(value), 2).select(1, 0).copy_(value)
         return
+    if torch.equal(value, value[:1].expand_as(value)):
+        yield "expanded", value[:1].expand_as(value)
     yield "transposed", value.transpose(0, -1).contiguous().transpose(0, -1)
     yield "every second", value.new_zeros(*value.shape, 2).select(-1, 0).copy_(value)
     yield "sliced", value.new_zeros(len(value), value.shape[1] + 2, *value.shape[2:])[:, 1:-1].copy_(value)

@@ -18,6 +18,7 @@ from openipu.errors import InternalError, OpenIpuError
 _FACTOR = 10.0  # over the error of eager PyTorch in the same format
 _SINGLE, _HALF = 1e-4, 6e-3  # relative to the largest element
 _NOISE = 1e-3  # of gradients, where these are rounded to half
+_LARGEST = 1e3
 _SMALLEST = 1e-5  # changes of weights have no more digits than the weights
 
 
@@ -51,6 +52,8 @@ def find_problems(case: Case, watch: Watch) -> list[str] | None:
             return None
         if case.random:
             near = exact = rough = _run_plainly(case, watch)
+        if any(bool((value.abs() > _LARGEST).any()) for value in exact.values()):
+            return None  # diverges
         if any(not torch.equal(value.isfinite(), exact[name].isfinite()) for name, value in near.items()):
             return None
         watch.begin()

@@ -195,7 +195,7 @@ def recurrent_models(w: Writer) -> None:
 
 MODELS: dict[str, Family] = {
     "encoder_models": Family(encoders, ("compute alone what is read alone",)),
-    "language_models": Family(language_models, ("add rows in place", "gradients of classes in one call")),
+    "language_models": Family(language_models, ("gradients of classes in one call",)),
     "image_models": Family(image_models, ("images with channels last",)),
     "recurrent_models": Family(recurrent_models, ("recurrent layers by oneDNN",)),
 }

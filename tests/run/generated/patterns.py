@@ -490,7 +490,9 @@ def sums(w: Writer) -> None:
         elif name == "norm":
             text = f"({value} * {value} + 0.1).sum({dims}, keepdim={keep}).sqrt()"
         else:
-            text = f"{value}.{name}({dims[0]}, keepdim={keep})" + ("[0]" if name in ("median", "max") else "")
+            # PyTorch's own median of an expanded tensor is wrong.
+            dense = f"{value}.contiguous()" if name == "median" else value
+            text = f"{dense}.{name}({dims[0]}, keepdim={keep})" + ("[0]" if name in ("median", "max") else "")
         if size == 0 and name not in ("sum", "mean"):
             break
         made = w.let(text)
@@ -637,7 +639,10 @@ FAMILIES: dict[str, Family] = {
         ("gradients of weights by a kernel",),
     ),
     "embeddings": Family(embeddings, ("add rows in place",)),
-    "recurrent": Family(recurrent, ("recurrent layers by oneDNN", "pack recurrent layers of inference")),
+    "recurrent": Family(
+        recurrent,
+        ("recurrent layers by oneDNN", "pack recurrent layers of inference"),
+    ),
     "reused": Family(reused, ("write over what is not read again",)),
     "views": Family(
         views,

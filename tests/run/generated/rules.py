@@ -35,7 +35,7 @@ class Report:
     def list_unreached(self, *, kernels: bool) -> list[str]:
         """Passes that the family is there for, and that changed nothing."""
         family = _ALL[self.family]
-        wanted = family.passes + (family.kernels if kernels else ())
+        wanted = family.kernels if kernels and family.kernels else family.passes
         return [name for name in wanted if not self.counts[name]]
 
 

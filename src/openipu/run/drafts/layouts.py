@@ -41,9 +41,9 @@ DENSE_OPERANDS: Mapping[Any, Mapping[int, MakeDense]] = {
     # query, key and value; in backward also the result of forward
     aten._scaled_dot_product_flash_attention_for_cpu.default: _all(make_rows_dense, 0, 1, 2),
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _all(make_rows_dense, 1, 2, 3, 4),
-    # the table, indices, offsets and weights of samples; in backward indices, offsets and bags
+    # the table, indices, offsets and weights of samples; in backward indices, offsets, bags and their sizes
     aten._embedding_bag.default: _all(make_dense, 0, 1, 2, 6),
-    aten._embedding_bag_backward.default: _all(make_dense, 1, 2, 3),
+    aten._embedding_bag_backward.default: _all(make_dense, 1, 2, 3, 4),
     # over equal numbers in one place of memory, it returns what is not among them
     aten.median.dim: _all(make_dense, 0),
     # indices of the maxima; the logarithms, in whose layout the kernel makes its result

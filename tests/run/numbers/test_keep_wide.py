@@ -65,7 +65,7 @@ def test_a_step_gives_the_same_bits_as_through_half(monkeypatch, settings):
     found = train(**settings)
     left_out = ("keep rounded values in float32", "add products in place")
     monkeypatch.setattr(
-        "openipu.run.engine.micro.BOUND",
+        "openipu.run.engine.pass_list.BOUND",
         tuple(entry for entry in pass_list.BOUND if entry.name not in left_out),
     )
     monkeypatch.setattr(accumulation, "_SPARSE", float("inf"))
@@ -78,7 +78,7 @@ def test_a_step_gives_the_same_bits_as_through_half(monkeypatch, settings):
 def test_with_half_partials_few_sums_are_rounded_the_other_way(monkeypatch):
     found = train(half_partials=True)
     monkeypatch.setattr(
-        "openipu.run.engine.micro.BOUND",
+        "openipu.run.engine.pass_list.BOUND",
         tuple(entry for entry in pass_list.BOUND if entry.name != "add products in place"),
     )
     expected = train(half_partials=True)

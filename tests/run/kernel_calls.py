@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from openipu.graph import InputKind  # noqa: F401  (the operators of the library are defined)
 from openipu.run.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
 from openipu.run.half.rounded_products import multiply_in_half
 from openipu.run.images.direct_convolutions import DirectConvolution, Geometry

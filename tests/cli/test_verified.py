@@ -12,7 +12,7 @@ from openipu.graph import EngineMode
 
 SCRIPT = """
 import torch, poptorch
-from openipu.run.engines import pass_list
+from openipu.run.engine import pass_list
 
 def spoil(draft, setting):
     for node in draft.graph.find_nodes(op="call_function", target=torch.ops.aten.tanh.default):
@@ -71,7 +71,7 @@ def test_doctor_compares_models(call, monkeypatch, tmp_path):
 
 
 def test_doctor_fails_on_a_difference(call, monkeypatch, tmp_path):
-    from openipu.run.engines import pass_list
+    from openipu.run.engine import pass_list
 
     def spoil(draft, setting):
         raise RuntimeError("a rule that fails")

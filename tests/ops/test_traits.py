@@ -9,8 +9,8 @@ from openipu.ops import TRAITS, Trait, find_rule, find_traits, has_trait
 from openipu.ops.rules import matrix, norm
 from openipu.ops.rules.recurrent import RECURRENT
 from openipu.ops.table import MATMUL_AND_CONVOLUTION, SOFTMAX_AND_NORMS
-from openipu.run.folding.rules.products import PRODUCTS as FOLDED_PRODUCTS
-from openipu.run.half.operators import PRODUCTS
+from openipu.run.rewrites.half.operators import PRODUCTS
+from openipu.run.rewrites.micro_batches.rules.products import PRODUCTS as FOLDED_PRODUCTS
 
 
 def _is_operator(name):

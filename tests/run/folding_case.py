@@ -9,8 +9,8 @@ from torch import fx
 from openipu.graph import InputKind, OutputKind
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.folding import Folded, fold_draft
-from openipu.run.passes.simplify import own_outputs, simplify
+from openipu.run.rewrites.micro_batches import Folded, fold_draft
+from openipu.run.rewrites.simplify import own_outputs, simplify
 
 aten = torch.ops.aten
 FACTOR = 3

@@ -13,23 +13,23 @@ from typing import Any
 
 import torch
 
-from openipu.run.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
-from openipu.run.half.rounded_products import multiply_in_half
-from openipu.run.images.direct_convolutions import DirectConvolution, Geometry
-from openipu.run.images.norms import differentiate, normalize
-from openipu.run.images.winograd import (
+from openipu.run.kernels import KernelLibrary, KernelProvider
+from openipu.run.kernels import catalog as names
+from openipu.run.rewrites.fusion.gelu_kernel import compute_gelu, differentiate_gelu, differentiate_gelu_in_place
+from openipu.run.rewrites.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
+from openipu.run.rewrites.half.rounded_products import multiply_in_half
+from openipu.run.rewrites.images.direct_convolutions import DirectConvolution, Geometry
+from openipu.run.rewrites.images.norms import differentiate, normalize
+from openipu.run.rewrites.images.winograd import (
     convolve_images,
     find_winograd_filter_gradient,
     find_winograd_image_gradient,
 )
-from openipu.run.kernels import KernelLibrary, KernelProvider
-from openipu.run.kernels import catalog as names
-from openipu.run.passes.native_dropout import UNROUNDED, keep_elements, keep_in_place
-from openipu.run.passes.native_gelu import compute_gelu, differentiate_gelu, differentiate_gelu_in_place
-from openipu.run.passes.native_gemv import GemvProduct
-from openipu.run.passes.native_lstm import LstmLayer
-from openipu.run.passes.native_products import add_columns, multiply_columns
-from openipu.run.passes.packed_recurrent import HeldLayer
+from openipu.run.rewrites.products.gemv import GemvProduct
+from openipu.run.rewrites.products.weight_gradients import add_columns, multiply_columns
+from openipu.run.rewrites.random.dropout import UNROUNDED, keep_elements, keep_in_place
+from openipu.run.rewrites.recurrent.lstm_kernel import LstmLayer
+from openipu.run.rewrites.recurrent.packed_recurrent import HeldLayer
 from openipu.store import open_store
 
 aten = torch.ops.aten

@@ -11,8 +11,8 @@ from generated.models import MODELS
 from generated.patterns import FAMILIES
 from generated.rules import Report, run_family
 
-from openipu.run.engines import pass_list
-from openipu.run.engines.pass_list import Pass
+from openipu.run.engine import pass_list
+from openipu.run.engine.pass_list import Pass
 from openipu.run.kernels.catalog import DIRECT_CONVOLUTION, KERNELS
 
 _CASES, _MODELS = 12, 8  # of a family

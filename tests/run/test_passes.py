@@ -13,7 +13,7 @@ from openipu.run.drafts.aliasing import draws_random_numbers, find_owner, is_poi
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.drafts.fast_calls import FUNCTIONS, METHODS
-from openipu.run.passes.simplify import (
+from openipu.run.rewrites.simplify import (
     fold_constants,
     own_outputs,
     remove_no_operations,

@@ -18,7 +18,7 @@ from openipu.errors import ExportError
 from openipu.graph import GraphInput, InputKind, OutputKind, Program, RunOptions
 from openipu.jobs import PlanningJob, capture_job, describe_job_optimizer
 from openipu.run import Executable
-from openipu.run.engines.micro import weigh_micro_batch
+from openipu.run.engine.micro import weigh_micro_batch
 
 Tensors = Mapping[str, torch.Tensor]
 

@@ -5,9 +5,9 @@ from openipu.run.executable import Executable
 from openipu.run.feeds import Source
 from openipu.run.memory.host_memory import reclaim_memory
 from openipu.run.memory.written_buffers import list_parting_statistics
-from openipu.run.passes.loss_scale import tracks_gradients
-from openipu.run.passes.simplify import PASSES
 from openipu.run.results import MicroBatchTimes, RunResult
+from openipu.run.rewrites.semantics.loss_scale import tracks_gradients
+from openipu.run.rewrites.simplify import PASSES
 from openipu.run.taps import list_tensors
 from openipu.run.verify import verify_calls
 

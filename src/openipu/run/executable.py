@@ -18,24 +18,24 @@ from openipu.activity import is_watched, note_run, take_number
 from openipu.errors import InputError, OptionError
 from openipu.graph import OWNERLESS, EngineMode, InputKind, OutputKind, Program, RunOptions, meets_replicas
 from openipu.graph.collection import pause_collection
-from openipu.run.engines.engine import Engine
-from openipu.run.engines.lanes import Lane, Lanes
-from openipu.run.engines.micro import MicroFunction
-from openipu.run.engines.supervisor import EngineSupervisor
+from openipu.run.engine.engine import Engine
+from openipu.run.engine.lanes import Lane, Lanes
+from openipu.run.engine.micro import MicroFunction
+from openipu.run.engine.snapshot import Snapshot, load_snapshot, take_snapshot
 from openipu.run.feeds import CallFeed, Feed, Source, StreamFeed
 from openipu.run.instances import InstanceGroup, join_instances
 from openipu.run.kernels import KernelProvider, find_provider
 from openipu.run.lockstep import run_in_step
 from openipu.run.memory.host_memory import keep_pages
-from openipu.run.memory.snapshot import Snapshot, load_snapshot, take_snapshot
 from openipu.run.memory.weight_history import WeightHistory
 from openipu.run.memory.written_buffers import check_written_buffers
 from openipu.run.outputs import OutputCollector, check_choices
-from openipu.run.passes.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.random_stream import RandomStream
 from openipu.run.repeatable import Repeatable
 from openipu.run.results import MicroBatchTimes, ResultPlaces, RunResult, join_parts
+from openipu.run.rewrites.semantics.loss_scale import LOSS_SCALING, LossScale
 from openipu.run.single_call import SingleCall, runs_alone
+from openipu.run.supervisor import EngineSupervisor
 from openipu.run.taps import STATE, UPDATED, TapCollector
 from openipu.run.update.rounded_rules import rounds_update
 from openipu.trace import WAIT, span

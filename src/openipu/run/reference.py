@@ -1,7 +1,7 @@
 """The reference engine runs a program as it was recorded, operator by operator: it defines what a program means.
 
 In: a program, its memory, options. Out: an `Engine` that every other engine can be compared with. Operators are
-PyTorch's own, operands are dense, results are in fresh memory, and no rule of `engines/pass_list.py` has touched the
+PyTorch's own, operands are dense, results are in fresh memory, and no rule of `engine/pass_list.py` has touched the
 graph. What is applied are the definitions that a captured graph leaves open:
 
 - what a call returns: taps, gradients that an update reads, the count of small gradients for the loss scale;
@@ -35,18 +35,18 @@ from openipu.graph import (
 )
 from openipu.run.drafts.aliasing import draws_random_numbers
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.engines.lanes import Lanes
-from openipu.run.engines.micro import MicroFunction, weigh_micro_batch
-from openipu.run.engines.pass_list import count_gradients, keep_results
-from openipu.run.half.operators import WIDENED
-from openipu.run.half.rounding import apply_number_options
-from openipu.run.half.widen_products import widen_operators
+from openipu.run.drafts.random_numbers import seed_draws
+from openipu.run.engine.lanes import Lanes
+from openipu.run.engine.micro import MicroFunction, weigh_micro_batch
+from openipu.run.engine.pass_list import count_gradients, keep_results
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.narrowing import narrow_rows
-from openipu.run.passes.delayed_weights import delay_weights
-from openipu.run.passes.float_exceptions import UpdateWatch, check_arithmetic
-from openipu.run.passes.seeded_random import seed_draws
-from openipu.run.passes.simplify import simplify_graph
+from openipu.run.rewrites.half.operators import WIDENED
+from openipu.run.rewrites.half.rounding import apply_number_options
+from openipu.run.rewrites.half.widen_products import widen_operators
+from openipu.run.rewrites.pruning import narrow_rows
+from openipu.run.rewrites.semantics.delayed_weights import delay_weights
+from openipu.run.rewrites.semantics.float_exceptions import UpdateWatch, check_arithmetic
+from openipu.run.rewrites.simplify import simplify_graph
 from openipu.run.taps import add_taps
 from openipu.run.update.rounded_rules import rounds_update
 from openipu.run.update.scalar_lanes import separate_scalars

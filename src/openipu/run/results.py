@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from openipu.graph import InputKind, OutputKind, Program
-from openipu.run.engines.micro import MicroFunction
+from openipu.run.engine.micro import MicroFunction
 from openipu.run.outputs import combine_micro_batches
 
 

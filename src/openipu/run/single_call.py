@@ -15,11 +15,11 @@ import torch
 
 from openipu.activity import is_watched, note_run
 from openipu.graph import InputKind, OutputKind, OutputMode, Program, RunOptions
-from openipu.run.engines.micro import MicroFunction
-from openipu.run.engines.supervisor import EngineSupervisor
+from openipu.run.engine.micro import MicroFunction
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.random_stream import RandomStream
 from openipu.run.results import MicroBatchTimes, ResultPlaces, RunResult
+from openipu.run.supervisor import EngineSupervisor
 
 
 def runs_alone(options: RunOptions) -> bool:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import poptorch
-from openipu.run.engines import fold_choice
+from openipu.run.engine import fold_choice
 
 WORDS, WIDTH, BATCHES = 80, 16, 4
 HALF, FLOAT = torch.float16, torch.float32

@@ -18,9 +18,15 @@ from openipu.graph import RECURRENT_OPS, GraphInput, GraphOutput, InputKind, Out
 from openipu.run import list_tensors
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines.micro import draft_micro
-from openipu.run.folding import NotFoldable, choose_factor, estimate_folded_bytes, estimate_peak_bytes, fold_draft
-from openipu.run.passes.seeded_random import random_bits
+from openipu.run.drafts.random_numbers import random_bits
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.micro_batches import (
+    NotFoldable,
+    choose_factor,
+    estimate_folded_bytes,
+    estimate_peak_bytes,
+    fold_draft,
+)
 
 aten = torch.ops.aten
 

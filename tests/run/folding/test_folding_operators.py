@@ -5,7 +5,7 @@ import torch
 from folding_case import FACTOR, check, count, fold, trace
 from torch.nn import functional
 
-from openipu.run.half.rounding import round_half
+from openipu.run.rewrites.half.rounding import round_half
 
 aten = torch.ops.aten
 

@@ -20,11 +20,11 @@ from generated.case import Case
 from openipu.capture import capture_program, describe_optimizer, mark_loss, read_hyper_parameters
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable, split_micro_batch
-from openipu.run.engines import micro, supervisor
-from openipu.run.engines.pass_list import Pass, Setting
+from openipu.run.engine import micro, supervisor
+from openipu.run.engine.pass_list import Pass, Setting
 from openipu.run.kernels import find_provider
 from openipu.run.kernels.catalog import DIRECT_CONVOLUTION, KERNELS
-from openipu.run.passes import simplify
+from openipu.run.rewrites.simplify import simplify
 
 Values = dict[str, torch.Tensor]
 
@@ -136,7 +136,7 @@ def watch_passes() -> Iterator[Watch]:
 
 def list_passes() -> list[str]:
     """The names of all passes, in order."""
-    from openipu.run.engines.pass_list import BOUND, FOLDED, MICRO
+    from openipu.run.engine.pass_list import BOUND, FOLDED, MICRO
 
     names = [entry.name for entry in (*MICRO, *FOLDED, *BOUND)]
     place = names.index("simplify") + 1

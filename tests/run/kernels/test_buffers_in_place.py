@@ -9,8 +9,8 @@ from torch import nn
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes.buffers_in_place import write_in_place
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.in_place.buffers_in_place import write_in_place
 
 ROWS, COLUMNS = 4, 8
 

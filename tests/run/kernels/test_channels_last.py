@@ -7,8 +7,8 @@ import torch
 
 from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
-from openipu.run.engines.micro import draft_micro
-from openipu.run.images.channels_last import lay_out_filters, use_products
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.images.channels_last import lay_out_filters, use_products
 
 aten = torch.ops.aten
 RETURNS = [(OutputKind.OUTPUT, name) for name in ("result", "of_input", "of_filter")]

@@ -11,15 +11,16 @@ from torch.nn import functional
 
 from openipu.graph import EngineMode, OutputKind, RunOptions, Tap
 from openipu.run.drafts.codegen import generate_function
-from openipu.run.engines import micro
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes import class_gradients, reused_memory
-from openipu.run.passes.class_gradients import (
+from openipu.run.engine import micro
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.fusion import class_gradients
+from openipu.run.rewrites.fusion.class_gradients import (
     differentiate_classes,
     differentiate_in_place,
     join_class_gradients,
 )
-from openipu.run.passes.reused_memory import reuse_memory
+from openipu.run.rewrites.in_place import reused_memory
+from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
 aten = torch.ops.aten
 CLASSES = 37

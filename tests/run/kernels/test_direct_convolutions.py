@@ -12,11 +12,11 @@ from torch import nn
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
-from openipu.run.engines.micro import draft_micro
-from openipu.run.images import direct_convolutions
-from openipu.run.images.direct_convolutions import Geometry, list_geometries
+from openipu.run.engine.micro import draft_micro
 from openipu.run.kernels import KernelLibrary, address_of, build
 from openipu.run.kernels.catalog import CONVOLVE_DIRECTLY, DirectConvolutionArguments
+from openipu.run.rewrites.images import direct_convolutions
+from openipu.run.rewrites.images.direct_convolutions import Geometry, list_geometries
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import torch
 
 from openipu.graph import InputKind, OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes.dropped_elements import compare_whole_numbers
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.fusion.dropped_elements import compare_whole_numbers
 
 aten = torch.ops.aten
 

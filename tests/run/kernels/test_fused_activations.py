@@ -12,10 +12,10 @@ from torch.nn import functional
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
-from openipu.run.engines.micro import draft_micro
+from openipu.run.engine.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.passes.packed_weights import PackedProduct, pack_weights
-from openipu.run.passes.written_gelu import use_gelu
+from openipu.run.rewrites.fusion.written_gelu import use_gelu
+from openipu.run.rewrites.products.packed_weights import PackedProduct, pack_weights
 
 aten = torch.ops.aten
 ROWS = torch.randn(2, 16, 256, generator=torch.Generator().manual_seed(0))

@@ -12,8 +12,8 @@ from torch.nn import functional
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions, Tap
 from openipu.run import Executable
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes.fused_attention import attend, fuse_attention
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.fusion.attention import attend, fuse_attention
 
 SAMPLES, HEADS, PLACES, WIDTH = 2, 3, 10, 8
 QUERY, KEY, VALUE = torch.randn(3, SAMPLES, PLACES, HEADS * WIDTH, generator=torch.Generator().manual_seed(0))

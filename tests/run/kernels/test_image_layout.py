@@ -9,16 +9,16 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import EngineMode, OutputMode, RunOptions
 from openipu.run import Executable
-from openipu.run.engines import pass_list
-from openipu.run.images import layout
-from openipu.run.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
-from openipu.run.images.layout import lay_out_images
-from openipu.run.images.winograd import (
+from openipu.run.engine import pass_list
+from openipu.run.kernels.catalog import WINOGRAD
+from openipu.run.rewrites.images import layout
+from openipu.run.rewrites.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
+from openipu.run.rewrites.images.layout import lay_out_images
+from openipu.run.rewrites.images.winograd import (
     convolve_images,
     find_winograd_filter_gradient,
     find_winograd_image_gradient,
 )
-from openipu.run.kernels.catalog import WINOGRAD
 
 aten = torch.ops.aten
 SIZE = 32  # of images
@@ -129,9 +129,9 @@ def eager_pass(monkeypatch):
     """Small models go through the pass as well; says what came of them."""
     monkeypatch.setattr(layout, "_LEAST_WORK", 0)
     monkeypatch.setattr(layout, "_MOST_COPIED", 100.0)
-    monkeypatch.setattr("openipu.run.images.winograd._LEAST_WORK", 0)
-    monkeypatch.setattr("openipu.run.images.winograd._FEWEST_WINDOWS", 1)
-    monkeypatch.setattr("openipu.run.images.winograd._FEWEST_IN_STRIPS", 1)
+    monkeypatch.setattr("openipu.run.rewrites.images.winograd._LEAST_WORK", 0)
+    monkeypatch.setattr("openipu.run.rewrites.images.winograd._FEWEST_WINDOWS", 1)
+    monkeypatch.setattr("openipu.run.rewrites.images.winograd._FEWEST_IN_STRIPS", 1)
     drafts = []
 
     def note(draft, winograd):

@@ -32,7 +32,7 @@ from openipu.run.kernels import (
 from openipu.run.kernels.build import make_kernel_key
 from openipu.run.kernels.catalog import COMPUTE_GELU, DROPOUT, GELU, GEMV, KERNELS, DropoutArguments, GeluArguments
 from openipu.run.kernels.kernel import CPP_FOLDER
-from openipu.run.passes.native_products import add_columns
+from openipu.run.rewrites.products.weight_gradients import add_columns
 from openipu.store import LIBRARIES, Part, open_store
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")

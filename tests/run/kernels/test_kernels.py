@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from openipu.run.passes.quick_kernels import (
+from openipu.run.drafts.operators import (
     batch_norm,
     batch_norm_with_statistics,
     max_pool_2d,

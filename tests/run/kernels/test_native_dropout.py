@@ -11,17 +11,17 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list
-from openipu.run.half.rounding import round_values
+from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import DROP, DROPOUT
-from openipu.run.passes.native_dropout import (
+from openipu.run.rewrites.half.rounding import round_values
+from openipu.run.rewrites.random.dropout import (
     UNROUNDED,
     find_masks,
     keep_elements,
     keep_in_place,
     use_dropout_kernel,
 )
-from openipu.run.passes.seeded_random import draw_bits, random_bits
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
 SHAPES = [(), (1,), (6,), (5, 1), (1, 7), (3, 4, 5), (2, 70000), (300, 301)]

@@ -7,18 +7,18 @@ import torch
 
 from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
-from openipu.run.engines.micro import draft_micro
-from openipu.run.engines.pass_list import BOUND, Setting
+from openipu.run.engine.micro import draft_micro
+from openipu.run.engine.pass_list import BOUND, Setting
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import COMPUTE_GELU, GELU
-from openipu.run.passes import native_gelu
-from openipu.run.passes.native_gelu import (
+from openipu.run.rewrites.fusion import gelu_kernel as native_gelu
+from openipu.run.rewrites.fusion.gelu_kernel import (
     compute_gelu,
     differentiate_gelu,
     differentiate_gelu_in_place,
     use_gelu_kernel,
 )
-from openipu.run.passes.reused_memory import reuse_memory
+from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
 aten = torch.ops.aten
 STRANGE = torch.tensor([0.0, -0.0, 1e-42, -3e38, 3e38, 1e10, -1e10, 12.0, -12.0, -6.5, torch.nan, torch.inf])

@@ -12,13 +12,13 @@ from openipu.capture import capture_program
 from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines.micro import draft_micro
-from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engine.micro import draft_micro
+from openipu.run.engine.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import GEMV
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.passes import native_gemv
-from openipu.run.passes.native_kernels import list_inference_kernels
+from openipu.run.rewrites.products import gemv as native_gemv
 
 pytestmark = pytest.mark.slow
 

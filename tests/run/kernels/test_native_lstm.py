@@ -13,13 +13,13 @@ from openipu.capture import capture_program
 from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines.micro import draft_micro
-from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.drafts.onednn_lstm import LSTM_ONEDNN
+from openipu.run.engine.micro import draft_micro
+from openipu.run.engine.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import LSTM
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.passes.native_kernels import list_inference_kernels
-from openipu.run.passes.onednn_lstm import LSTM_ONEDNN
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def list_names(draft: Draft) -> list[str]:
 def kernels(use_kernels: Callable[..., KernelLibrary], monkeypatch: pytest.MonkeyPatch) -> KernelLibrary:
     """The kernel, in the cache of all programs of this module."""
     library = use_kernels(LSTM)
-    monkeypatch.setattr("openipu.run.passes.native_lstm._LEAST_WORK", 1)
+    monkeypatch.setattr("openipu.run.rewrites.recurrent.lstm_kernel._LEAST_WORK", 1)
     torch.manual_seed(0)
     return library
 

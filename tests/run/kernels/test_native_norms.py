@@ -14,11 +14,11 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list
-from openipu.run.images import joined_norms, layout
-from openipu.run.images.joined_norms import join_norms
-from openipu.run.images.norms import differentiate, normalize
+from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import CHANNEL_NORMS, DIFFERENTIATE_NORM, NORMALIZE
+from openipu.run.rewrites.images import joined_norms, layout
+from openipu.run.rewrites.images.joined_norms import join_norms
+from openipu.run.rewrites.images.norms import differentiate, normalize
 
 aten = torch.ops.aten
 MOMENTUM, EPSILON = 0.1, 1e-5

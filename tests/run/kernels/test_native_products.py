@@ -10,10 +10,10 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list
+from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import MULTIPLY_TRANSPOSED, WEIGHT_GRADIENTS
-from openipu.run.passes import native_products
-from openipu.run.passes.native_products import (
+from openipu.run.rewrites.products import weight_gradients as native_products
+from openipu.run.rewrites.products.weight_gradients import (
     add_columns,
     multiply_columns,
     use_product_kernel,

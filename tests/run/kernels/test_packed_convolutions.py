@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from openipu.graph import EngineMode, RunOptions
-from openipu.run.engines import pass_list
-from openipu.run.images import packed_convolutions
+from openipu.run.engine import pass_list
+from openipu.run.rewrites.images import packed_convolutions
 from openipu.session import Compiled, compile_model
 
 

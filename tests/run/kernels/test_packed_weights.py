@@ -11,10 +11,10 @@ from torch import nn
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, InputKind, RunOptions
 from openipu.run import Executable
-from openipu.run.engines.micro import draft_micro
+from openipu.run.engine.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.passes import onednn_products, packed_weights
-from openipu.run.passes.packed_weights import PackedProduct, pack_weights
+from openipu.run.rewrites.products import onednn_products, packed_weights
+from openipu.run.rewrites.products.packed_weights import PackedProduct, pack_weights
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
 aten = torch.ops.aten

@@ -7,8 +7,8 @@ import torch
 
 from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
-from openipu.run.engines.micro import draft_micro
-from openipu.run.images.pool_first import pool_first
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.images.pool_first import pool_first
 
 aten = torch.ops.aten
 FRONT, BACK = [0, 3, 1, 2], [0, 2, 3, 1]

@@ -9,9 +9,9 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import RunOptions
 from openipu.run import Executable
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes import onednn_products as products
-from openipu.run.passes.onednn_products import multiply, use_onednn_products
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.products import onednn_products as products
+from openipu.run.rewrites.products.onednn_products import multiply, use_onednn_products
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
 aten = torch.ops.aten

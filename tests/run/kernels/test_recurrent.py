@@ -16,8 +16,8 @@ from openipu.graph import RECURRENT_OPS, EngineMode, InputKind, OutputKind, Prog
 from openipu.run import Executable
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.passes import onednn_recurrent as recurrent
-from openipu.run.passes.onednn_recurrent import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, use_onednn
+from openipu.run.rewrites.recurrent import onednn_recurrent as recurrent
+from openipu.run.rewrites.recurrent.onednn_recurrent import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, use_onednn
 
 STEPS, BATCH, FEATURES, HIDDEN = 6, 3, 5, 8
 

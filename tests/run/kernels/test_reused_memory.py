@@ -9,9 +9,9 @@ import torch
 
 from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes import reused_memory
-from openipu.run.passes.reused_memory import reuse_memory
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.in_place import reused_memory
+from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
 aten = torch.ops.aten
 SIDE = 4

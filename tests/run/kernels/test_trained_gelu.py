@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from openipu.graph import EngineMode, OutputKind, RunOptions, Tap
 from openipu.run.drafts.codegen import generate_function
-from openipu.run.engines import micro
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes.reused_memory import reuse_memory
-from openipu.run.passes.trained_gelu import use_gelu_in_training
+from openipu.run.engine import micro
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.fusion.trained_gelu import use_gelu_in_training
+from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
 aten = torch.ops.aten
 INNER = math.sqrt(2 / math.pi)

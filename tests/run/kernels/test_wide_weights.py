@@ -8,7 +8,7 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import InputKind, RunOptions
 from openipu.run import Executable
-from openipu.run.engines.micro import draft_micro
+from openipu.run.engine.micro import draft_micro
 
 aten = torch.ops.aten
 

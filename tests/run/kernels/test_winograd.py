@@ -8,18 +8,18 @@ from torch import nn
 
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions
-from openipu.run.engines.micro import draft_micro
-from openipu.run.engines.pass_list import FOLDED, Setting, apply_passes
-from openipu.run.images import packed_convolutions, winograd
-from openipu.run.images.winograd import (
+from openipu.run.engine.micro import draft_micro
+from openipu.run.engine.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engine.program_kernels import list_inference_kernels
+from openipu.run.kernels.catalog import WINOGRAD
+from openipu.run.rewrites.images import packed_convolutions, winograd
+from openipu.run.rewrites.images.winograd import (
     WinogradConvolution,
     convolve_images,
     find_winograd_filter_gradient,
     find_winograd_image_gradient,
     fits_winograd,
 )
-from openipu.run.kernels.catalog import WINOGRAD
-from openipu.run.passes.native_kernels import list_inference_kernels
 from openipu.session import compile_model
 
 # Images, channels, results, height, width, pads: whole tiles and parts of them, one tile, several blocks of tiles.
@@ -178,7 +178,7 @@ def compile_block(model, x, code):
     with pytest.MonkeyPatch.context() as patch:
         original = packed_convolutions.pack_convolutions
         patch.setattr(
-            "openipu.run.engines.pass_list.pack_convolutions", lambda draft, memory: original(draft, memory, code)
+            "openipu.run.engine.pass_list.pack_convolutions", lambda draft, memory: original(draft, memory, code)
         )
         compiled = compile_model(model, [x], options=RunOptions(engine=EngineMode.OPERATORS), show_progress=False)
         compiled.executable.load_weights(dict(model.named_parameters()), dict(model.named_buffers()))

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from openipu.run.narrowing.axes import Axis, find_entry, find_slice, follow_order, follow_view
+from openipu.run.rewrites.pruning.axes import Axis, find_entry, find_slice, follow_order, follow_view
 
 SHAPE = (4, 6, 5)
 VIEWS = [

@@ -14,9 +14,9 @@ from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import RunOptions, Tap
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes.seeded_random import DRAWS, compute_bits, draw_bits, draw_rows, random_rows
+from openipu.run.drafts.random_numbers import DRAWS, compute_bits, draw_bits, draw_rows, random_rows
+from openipu.run.engine import pass_list
+from openipu.run.engine.micro import draft_micro
 
 aten = torch.ops.aten
 

@@ -13,7 +13,7 @@ from openipu.errors import ArithmeticFaultError
 from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.passes.float_exceptions import UpdateWatch
+from openipu.run.rewrites.semantics.float_exceptions import UpdateWatch
 
 WATCHED = RunOptions(floating_point_exceptions=True)
 

@@ -10,7 +10,7 @@ from openipu.capture import capture_program
 from openipu.graph import InputKind, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import draft_graph
-from openipu.run.passes.seeded_random import compute_bits, draw_bits, random_bits, seed_draws
+from openipu.run.drafts.random_numbers import compute_bits, draw_bits, random_bits, seed_draws
 
 SEED = torch.tensor(123456789, dtype=torch.int32)
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 65), (64, 1024)]

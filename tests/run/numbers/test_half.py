@@ -13,9 +13,9 @@ from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import InputKind, OutputKind, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import draft_graph
-from openipu.run.engines.micro import draft_micro
-from openipu.run.half.operators import PRODUCTS, WIDENED
-from openipu.run.passes.simplify import simplify
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.half.operators import PRODUCTS, WIDENED
+from openipu.run.rewrites.simplify import simplify
 
 aten = torch.ops.aten
 

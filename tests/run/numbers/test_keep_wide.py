@@ -12,11 +12,11 @@ from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list
-from openipu.run.half.keep_wide import add_products_in_place, keep_rounded_wide
-from openipu.run.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
-from openipu.run.passes import accumulation
-from openipu.run.passes.accumulation import add_rounded_rows
+from openipu.run.engine import pass_list
+from openipu.run.rewrites.half.keep_wide import add_products_in_place, keep_rounded_wide
+from openipu.run.rewrites.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
+from openipu.run.rewrites.in_place import accumulation
+from openipu.run.rewrites.in_place.accumulation import add_rounded_rows
 
 aten = torch.ops.aten
 SEED = torch.tensor(7, dtype=torch.int32)
@@ -65,7 +65,7 @@ def test_a_step_gives_the_same_bits_as_through_half(monkeypatch, settings):
     found = train(**settings)
     left_out = ("keep rounded values in float32", "add products in place")
     monkeypatch.setattr(
-        "openipu.run.engines.micro.BOUND",
+        "openipu.run.engine.micro.BOUND",
         tuple(entry for entry in pass_list.BOUND if entry.name not in left_out),
     )
     monkeypatch.setattr(accumulation, "_SPARSE", float("inf"))
@@ -78,7 +78,7 @@ def test_a_step_gives_the_same_bits_as_through_half(monkeypatch, settings):
 def test_with_half_partials_few_sums_are_rounded_the_other_way(monkeypatch):
     found = train(half_partials=True)
     monkeypatch.setattr(
-        "openipu.run.engines.micro.BOUND",
+        "openipu.run.engine.micro.BOUND",
         tuple(entry for entry in pass_list.BOUND if entry.name != "add products in place"),
     )
     expected = train(half_partials=True)

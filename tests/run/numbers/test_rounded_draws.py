@@ -10,9 +10,10 @@ from openipu.capture import capture_program
 from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.engines import pass_list
-from openipu.run.half.bound_rounding import bind_rounding
-from openipu.run.half.rounded_draws import (
+from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.engine import pass_list
+from openipu.run.kernels.catalog import ROUND, STOCHASTIC_ROUNDING
+from openipu.run.rewrites.half.rounded_draws import (
     Rows,
     fuse_draws,
     round_by_chance,
@@ -20,9 +21,8 @@ from openipu.run.half.rounded_draws import (
     round_rows_into,
     round_wide,
 )
-from openipu.run.half.rounding import round_half
-from openipu.run.kernels.catalog import ROUND, STOCHASTIC_ROUNDING
-from openipu.run.passes.seeded_random import draw_bits, random_bits
+from openipu.run.rewrites.half.rounding import round_half
+from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
 SHAPES = [(), (1,), (6,), (5, 1), (1, 7), (3, 4, 5), (2, 70000), (300, 301)]

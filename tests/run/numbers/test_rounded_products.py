@@ -14,14 +14,14 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow, choose_chunk
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engines import pass_list
-from openipu.run.half.rounded_draws import round_by_chance, round_in_place
-from openipu.run.half.rounded_products import (
+from openipu.run.engine import pass_list
+from openipu.run.kernels.catalog import HALF_PRODUCTS, MULTIPLY_IN_HALF
+from openipu.run.rewrites.half.rounded_draws import round_by_chance, round_in_place
+from openipu.run.rewrites.half.rounded_products import (
     join_half_products,
     multiply_in_half,
 )
-from openipu.run.half.rounding import round_values
-from openipu.run.kernels.catalog import HALF_PRODUCTS, MULTIPLY_IN_HALF
+from openipu.run.rewrites.half.rounding import round_values
 
 aten = torch.ops.aten
 SEED = torch.tensor(7, dtype=torch.int32)

@@ -14,9 +14,9 @@ from openipu.graph import InputKind, OutputKind, RunOptions
 from openipu.numerics import FLOAT16, Overflow, Rounding, choose_chunk, multiply_with_half_partials, round_to_format
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import draft_graph
-from openipu.run.half.rounding import apply_number_options, round_half
-from openipu.run.passes.seeded_random import random_bits
-from openipu.run.passes.simplify import simplify
+from openipu.run.drafts.random_numbers import random_bits
+from openipu.run.rewrites.half.rounding import apply_number_options, round_half
+from openipu.run.rewrites.simplify import simplify
 
 STOCHASTIC = RunOptions(stochastic_rounding=True)
 SATURATING = RunOptions(half_overflow=Overflow.SATURATE)

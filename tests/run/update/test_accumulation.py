@@ -10,8 +10,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from openipu.graph import RunOptions
-from openipu.run.engines.micro import draft_micro
-from openipu.run.passes.accumulation import accumulate_gradients, add_half_rows, add_rows, add_rows_in_place
+from openipu.run.engine.micro import draft_micro
+from openipu.run.rewrites.in_place.accumulation import accumulate_gradients, add_half_rows, add_rows, add_rows_in_place
 
 aten = torch.ops.aten
 WORDS, WIDTH, PADDING = 12, 6, 3

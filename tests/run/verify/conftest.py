@@ -9,8 +9,8 @@ import pytest
 
 from openipu.capture import capture_program
 from openipu.run import Executable, split_micro_batch
-from openipu.run.engines import pass_list
-from openipu.run.engines.pass_list import Pass
+from openipu.run.engine import pass_list
+from openipu.run.engine.pass_list import Pass
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the models beside the tests
 

@@ -10,7 +10,7 @@ from models import MODELS, OPTIMIZERS, WithLoss, make_data, make_model
 from openipu.errors import OptionError
 from openipu.graph import EngineMode, OutputKind, RunOptions
 from openipu.overrides import read_verified_calls
-from openipu.run.engines.pass_list import list_rules
+from openipu.run.engine.pass_list import list_rules
 from openipu.run.verify import VerificationWarning, read_reproducer, verify_calls
 
 aten = torch.ops.aten

@@ -13,8 +13,8 @@ import torch
 from torch import fx
 
 from openipu.run.drafts.layouts import guard_operands
-from openipu.run.passes.onednn_lstm import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, differentiate_layer, run_layer
-from openipu.run.passes.quick_kernels import (
+from openipu.run.drafts.onednn_lstm import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, differentiate_layer, run_layer
+from openipu.run.drafts.operators import (
     batch_norm,
     batch_norm_with_statistics,
     copy_strided,
@@ -23,7 +23,7 @@ from openipu.run.passes.quick_kernels import (
     safe_softmax,
     write_strided,
 )
-from openipu.run.passes.seeded_random import draw_bits, draw_rows, random_bits, random_rows
+from openipu.run.drafts.random_numbers import draw_bits, draw_rows, random_bits, random_rows
 
 aten = torch.ops.aten
 

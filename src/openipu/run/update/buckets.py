@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import fx
 
-from openipu.run.half.rounded_draws import Rows, round_rows_into
 from openipu.run.kernels import Run
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.memory.host_memory import reserve_zeros
+from openipu.run.rewrites.half.rounded_draws import Rows, round_rows_into
 from openipu.run.update.functions import RuleFunctions
 from openipu.run.update.rules import GRADIENT_ROLE, PARAMETER_ROLE, ChanceRounding
 

@@ -13,7 +13,7 @@ from torch import fx
 from openipu.graph import InputKind, OutputKind
 from openipu.run.drafts.aliasing import find_owner
 from openipu.run.drafts.draft import Draft
-from openipu.run.passes.accumulation import take_gradients
+from openipu.run.rewrites.in_place.accumulation import take_gradients
 from openipu.run.update.buckets import Bucket
 
 aten = torch.ops.aten

@@ -15,9 +15,9 @@ from torch import fx
 
 from openipu.graph import Graph, InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.half.rounding import apply_number_options, round_half
-from openipu.run.passes.seeded_random import random_bits
-from openipu.run.passes.simplify import simplify
+from openipu.run.drafts.random_numbers import random_bits
+from openipu.run.rewrites.half.rounding import apply_number_options, round_half
+from openipu.run.rewrites.simplify import simplify
 from openipu.run.update.rules import ChanceRounding, UpdatePlan, plan_update
 from openipu.run.update.scalar_lanes import separate_scalars
 

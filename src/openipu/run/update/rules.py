@@ -17,7 +17,7 @@ from torch import fx
 from openipu.graph import OWNERLESS, GraphInput, InputKind, OutputKind, Program, StateSlot
 from openipu.run.drafts.aliasing import is_pointwise
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.passes.simplify import simplify
+from openipu.run.rewrites.simplify import simplify
 from openipu.run.update.groups import GRADIENT_ROLE, PARAMETER_ROLE, group_alike
 from openipu.run.update.scalar_lanes import separate_scalars
 

@@ -15,12 +15,12 @@ from torch import fx
 from openipu.graph import GraphInput, InputKind, OutputKind
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, copy_ancestors
-from openipu.run.half.bound_rounding import bind_rounding
-from openipu.run.half.rounded_draws import fuse_draws
-from openipu.run.half.rounding import UPDATE_SEED
 from openipu.run.kernels import KernelLibrary, Run
 from openipu.run.kernels.catalog import ROUND, STOCHASTIC_ROUNDING
 from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.rewrites.half.rounded_draws import fuse_draws
+from openipu.run.rewrites.half.rounding import UPDATE_SEED
+from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
 from openipu.run.update.buckets import Bucket, BucketGroup, divide_parameters, name_tensor
 from openipu.run.update.functions import build_rule_functions
 from openipu.run.update.rules import PARAMETER_ROLE, UpdatePlan

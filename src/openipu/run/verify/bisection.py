@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openipu.run.engines.pass_list import list_rules
+from openipu.run.engine.pass_list import list_rules
 from openipu.run.verify.trial import Trial
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from openipu.run.memory.snapshot import Snapshot
+from openipu.run.engine.snapshot import Snapshot
 from openipu.run.reference import Change
 from openipu.run.results import RunResult
 

@@ -16,7 +16,7 @@ import torch
 from openipu.errors import ArchiveError
 from openipu.graph import RunOptions
 from openipu.graph.serial import Archive, dump_program, load_program, read_archive, write_archive
-from openipu.run.memory.snapshot import LaneSnapshot, Snapshot
+from openipu.run.engine.snapshot import LaneSnapshot, Snapshot
 from openipu.run.verify.trial import Trial
 
 _KIND = "call that differs from the reference"

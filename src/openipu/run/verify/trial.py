@@ -15,8 +15,8 @@ import torch
 
 from openipu.errors import OpenIpuError
 from openipu.graph import EngineMode, Program, RunOptions
+from openipu.run.engine.snapshot import Snapshot
 from openipu.run.executable import Executable
-from openipu.run.memory.snapshot import Snapshot
 from openipu.run.reference import Change, ReferenceEngine
 from openipu.run.results import RunResult
 from openipu.run.verify.differences import (

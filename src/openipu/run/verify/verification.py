@@ -19,7 +19,7 @@ from typing import Any
 
 from openipu.errors import OpenIpuError
 from openipu.graph import EngineMode, has_effects
-from openipu.run.engines.engine import Engine
+from openipu.run.engine.engine import Engine
 from openipu.run.executable import Executable
 from openipu.run.results import RunResult
 from openipu.run.verify.bisection import Fault, find_fault

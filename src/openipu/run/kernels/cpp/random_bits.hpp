@@ -1,5 +1,5 @@
 // Random bits of an element from a seed, the number of the draw, and the element's row and column, the same as those of
-// `run/passes/seeded_random.py`; and loops over rows on several threads.
+// `run/drafts/random_numbers.py`; and loops over rows on several threads.
 #pragma once
 #include "vectors.hpp"
 

@@ -1,0 +1,327 @@
+"""Every pass from a captured graph to one that runs, in order: as `plan/planner.py` lists those of a plan.
+
+In: a `Draft` of the micro graph, and a `Setting`: what the passes may ask for. Out: the same draft, changed. Between
+`MICRO` and the rest, several micro-batches may be folded into one draft (`fold_choice`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from openipu.graph import InputKind, OutputKind, Program, RunOptions
+from openipu.run.drafts.draft import Draft
+from openipu.run.engine.program_kernels import use_inference_kernels
+from openipu.run.kernels import Accuracy, Kernel, KernelLibrary
+from openipu.run.kernels.catalog import (
+    CHANNEL_NORMS,
+    DROPOUT,
+    GELU,
+    HALF_PRODUCTS,
+    ROUND,
+    STOCHASTIC_ROUNDING,
+    WEIGHT_GRADIENTS,
+    WINOGRAD,
+)
+from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.rewrites.fusion.attention import fuse_attention
+from openipu.run.rewrites.fusion.class_gradients import join_class_gradients
+from openipu.run.rewrites.fusion.dropped_elements import compare_whole_numbers
+from openipu.run.rewrites.fusion.gelu_kernel import use_gelu_kernel
+from openipu.run.rewrites.fusion.trained_gelu import use_gelu_in_training
+from openipu.run.rewrites.fusion.written_gelu import use_gelu
+from openipu.run.rewrites.half.keep_wide import add_products_in_place, keep_rounded_wide
+from openipu.run.rewrites.half.rounded_draws import fuse_draws
+from openipu.run.rewrites.half.rounded_products import join_half_products
+from openipu.run.rewrites.half.rounding import apply_number_options
+from openipu.run.rewrites.half.wide_weights import read_wide_weights
+from openipu.run.rewrites.images.channels_last import lay_out_filters, use_products
+from openipu.run.rewrites.images.joined_norms import join_norms
+from openipu.run.rewrites.images.layout import lay_out_images
+from openipu.run.rewrites.images.packed_convolutions import pack_convolutions
+from openipu.run.rewrites.images.pool_first import pool_first
+from openipu.run.rewrites.in_place.accumulation import accumulate_gradients, add_rows_in_place
+from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
+from openipu.run.rewrites.in_place.buffers_in_place import write_in_place
+from openipu.run.rewrites.in_place.reused_memory import reuse_memory
+from openipu.run.rewrites.products.onednn_products import use_onednn_products
+from openipu.run.rewrites.products.packed_weights import pack_weights
+from openipu.run.rewrites.products.weight_gradients import use_product_kernel
+from openipu.run.rewrites.pruning import narrow_rows
+from openipu.run.rewrites.random.dropout import use_dropout_kernel
+from openipu.run.rewrites.recurrent.onednn_recurrent import use_onednn
+from openipu.run.rewrites.recurrent.packed_recurrent import pack_recurrent
+from openipu.run.rewrites.semantics.delayed_weights import delay_weights
+from openipu.run.rewrites.semantics.float_exceptions import check_arithmetic
+from openipu.run.rewrites.semantics.loss_scale import add_statistics
+from openipu.run.rewrites.simplify import NEEDED, own_outputs, simplify
+from openipu.run.rewrites.simplify import PASSES as SIMPLIFY
+from openipu.run.taps import add_taps
+from openipu.run.update.in_graph import apply_updates, scale_gradients
+from openipu.run.update.updater import Updater
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the passes over one draft may ask for."""
+
+    program: Program
+    options: RunOptions
+    scale: float = 1.0  # the weight of one micro-batch in the reduced gradient
+    memory: DeviceMemory | None = None  # what the draft will run on
+    updater: Updater | None = None  # what applies gradients, if anything does
+    accumulates: bool = False  # gradients of several calls are added up before an update
+    library: KernelLibrary = field(default_factory=KernelLibrary)  # the kernels that this program may call
+
+    @property
+    def device_memory(self) -> DeviceMemory:
+        assert self.memory is not None
+        return self.memory
+
+    @property
+    def device_updater(self) -> Updater:
+        assert self.updater is not None
+        return self.updater
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One change of a draft, and when it is made."""
+
+    name: str
+    apply: Callable[[Draft, Setting], None]
+    when: Callable[[Setting], bool] = lambda setting: True
+    needed: bool = False  # for what a program means, and not for speed: it is never switched off
+
+
+# Rules outside of the lists, for `list_rules`.
+FOLD_MICRO_BATCHES = "run micro-batches as one"
+GROUP_UPDATES = "update parameters together"
+ACCUMULATE_PRODUCTS = "add products to accumulators in one call"
+
+# Of one micro-batch. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
+MICRO: tuple[Pass, ...] = (
+    Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps), needed=True),
+    Pass("keep what a run needs", lambda draft, setting: keep_results(draft, setting.program), needed=True),
+    Pass(
+        "count gradients for the loss scale",
+        lambda draft, setting: count_gradients(draft, setting.options),
+        lambda setting: setting.options.loss_scale_control is not None,
+        needed=True,
+    ),
+    Pass(
+        "read weights of earlier updates",
+        lambda draft, setting: delay_weights(draft),
+        lambda setting: setting.options.continuous,
+        needed=True,
+    ),
+    Pass(
+        "simplify",
+        lambda draft, setting: simplify(draft, without=setting.options.without_rules),
+        needed=True,  # its own passes are rules
+    ),
+    Pass(
+        "compute alone what is read alone",
+        lambda draft, setting: narrow_rows(draft),
+        lambda setting: not setting.options.floating_point_exceptions,  # of entries that are not read, too
+    ),
+    Pass(
+        "round as the options say",
+        lambda draft, setting: apply_number_options(draft, setting.options),
+        needed=True,
+    ),
+    Pass("read weights in float32", lambda draft, setting: read_wide_weights(draft, setting.program)),
+    Pass("own outputs", lambda draft, setting: own_outputs(draft), needed=True),
+)
+
+# Once micro-batches are folded.
+FOLDED: tuple[Pass, ...] = (
+    Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
+    Pass(
+        "convolutions, recurrent layers and matrix-vector products by kernels",
+        lambda draft, setting: use_inference_kernels(draft, setting.device_memory, setting.library),
+        lambda setting: _infers(setting) and not setting.options.deterministic and len(setting.library) > 0,
+    ),
+)
+
+
+def _accumulates(setting: Setting) -> bool:
+    return setting.updater is not None and setting.accumulates
+
+
+def _updates(setting: Setting) -> bool:
+    return setting.updater is not None and not setting.accumulates
+
+
+def _checks(setting: Setting) -> bool:
+    return setting.options.floating_point_exceptions
+
+
+def _hurries(setting: Setting) -> bool:
+    return not setting.options.floating_point_exceptions
+
+
+def _infers(setting: Setting) -> bool:
+    return _hurries(setting) and not setting.options.training
+
+
+def _trains(setting: Setting) -> bool:
+    return _hurries(setting) and setting.options.training
+
+
+def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
+    """Whether a kernel is loaded and may be used: when it is there depends on how busy the machine is, and so what is
+    deterministic uses only those with the bits of the operators."""
+
+    def may_use(setting: Setting) -> bool:
+        exact = kernel.accuracy is Accuracy.SAME_BITS or not setting.options.deterministic
+        return _hurries(setting) and exact and kernel in setting.library
+
+    return may_use
+
+
+_ACCUMULATE = Pass(
+    "add gradients to their accumulators",
+    lambda draft, setting: accumulate_gradients(
+        draft,
+        setting.device_updater.accumulators,
+        setting.scale,
+        single=_checks(setting) or ACCUMULATE_PRODUCTS in setting.options.without_rules,
+    ),
+    _accumulates,
+    needed=True,
+)
+
+# With the memory that it will run on, and the updater.
+BOUND: tuple[Pass, ...] = (
+    Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
+    Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
+    Pass(
+        "images with channels last",
+        lambda draft, setting: lay_out_images(
+            draft, setting.library[WINOGRAD] if _may_use(WINOGRAD)(setting) else None
+        ),
+        _hurries,
+    ),
+    Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
+    Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _hurries),
+    _ACCUMULATE,
+    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
+    Pass(
+        "update as soon as a gradient is there",
+        lambda draft, setting: apply_updates(
+            draft, setting.device_updater.ready_buckets, frozenset(setting.device_updater.late_gradients)
+        ),
+        _updates,
+        needed=True,
+    ),
+    # Last: the passes above read the operators' schemas.
+    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks, needed=True),
+    Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
+    Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
+    Pass("gradients of classes in one call", lambda draft, setting: join_class_gradients(draft), _trains),
+    Pass(
+        "norms of images by kernels",
+        lambda draft, setting: join_norms(draft, setting.library[CHANNEL_NORMS]),
+        lambda setting: _trains(setting) and _may_use(CHANNEL_NORMS)(setting),
+    ),
+    Pass(
+        "attention in one call",
+        lambda draft, setting: fuse_attention(draft),
+        _infers,
+    ),
+    Pass("write into buffers", lambda draft, setting: write_in_place(draft), _infers),
+    Pass(
+        "pack convolutions of inference",
+        lambda draft, setting: pack_convolutions(draft, setting.device_memory),
+        _infers,
+    ),
+    Pass(
+        "pack weights of inference",
+        lambda draft, setting: pack_weights(draft, setting.device_memory),
+        _infers,
+    ),
+    Pass(
+        "pack recurrent layers of inference",
+        lambda draft, setting: pack_recurrent(draft, setting.device_memory),
+        _infers,
+    ),
+    Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _hurries),
+    Pass("draw and round in one call", lambda draft, setting: fuse_draws(draft.graph), _hurries),
+    Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
+    Pass(
+        "products with half partials by a kernel",
+        lambda draft, setting: join_half_products(draft, setting.library[HALF_PRODUCTS], updates=_updates(setting)),
+        _may_use(HALF_PRODUCTS),
+    ),
+    Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
+    Pass(
+        "gradients of weights by a kernel",
+        lambda draft, setting: use_product_kernel(draft, setting.library[WEIGHT_GRADIENTS]),
+        _may_use(WEIGHT_GRADIENTS),
+    ),
+    Pass(
+        "gelu by a kernel",
+        lambda draft, setting: use_gelu_kernel(draft, setting.library[GELU]),
+        lambda setting: _trains(setting) and _may_use(GELU)(setting),
+    ),
+    Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
+    Pass(
+        "draw masks while multiplying, by a kernel",
+        lambda draft, setting: use_dropout_kernel(draft, setting.library[DROPOUT]),
+        _may_use(DROPOUT),
+    ),
+    Pass(
+        "draw and round by a kernel",
+        lambda draft, setting: bind_rounding(draft.graph, setting.library[STOCHASTIC_ROUNDING][ROUND]),
+        lambda setting: STOCHASTIC_ROUNDING in setting.library,
+    ),
+    # Behind all that read schemas, or whose functions may keep what they are given.
+    Pass("write over what is not read again", lambda draft, setting: reuse_memory(draft), _hurries),
+)
+
+
+def apply_passes(passes: Sequence[Pass], draft: Draft, setting: Setting) -> None:
+    """Run those passes that the setting calls for, in order."""
+    for entry in passes:
+        if entry.when(setting) and (entry.needed or entry.name not in setting.options.without_rules):
+            entry.apply(draft, setting)
+
+
+def list_rules() -> tuple[str, ...]:
+    """Rules that may be switched off (`RunOptions.without_rules`), because they only save time; in order."""
+    names: list[str] = []
+    for stage in (MICRO, (), FOLDED, BOUND):
+        for entry in stage:
+            if entry.name == "simplify":
+                names += [name for name, _ in SIMPLIFY if name not in NEEDED]
+            elif entry.apply is _ACCUMULATE.apply:
+                names.append(ACCUMULATE_PRODUCTS)
+            elif not entry.needed:
+                names.append(entry.name)
+        if not stage:
+            names += [FOLD_MICRO_BATCHES, GROUP_UPDATES]
+    return tuple(dict.fromkeys(names))
+
+
+def list_updated(program: Program) -> frozenset[str]:
+    """Parameters whose gradients the update reads."""
+    if program.update is None:
+        return frozenset()
+    return frozenset(entry.name for entry in program.update.inputs_of(InputKind.GRADIENT))
+
+
+def keep_results(draft: Draft, program: Program) -> None:
+    """Return neither the loss nor gradients that no update reads."""
+    gradients = list_updated(program)
+    kept = [
+        (node, entry)
+        for node, entry in zip(draft.results, draft.outputs, strict=True)
+        if entry.kind is not OutputKind.LOSS and (entry.kind is not OutputKind.GRADIENT or entry.name in gradients)
+    ]
+    draft.replace_results([node for node, _ in kept], [entry for _, entry in kept])
+
+
+def count_gradients(draft: Draft, options: RunOptions) -> None:
+    assert options.loss_scale_control is not None
+    add_statistics(draft, options.loss_scale_control)

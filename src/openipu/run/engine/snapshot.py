@@ -1,0 +1,106 @@
+"""Everything that a call starts from and leaves behind on the device, as copies.
+
+In: the lanes of an executable. Out: a `Snapshot`; this executable, or another one of the program, can go back to it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from openipu.run.engine.lanes import Lanes
+from openipu.run.random_stream import RandomStream
+from openipu.run.rewrites.semantics.loss_scale import LossScale
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class LaneSnapshot:
+    """The memory of one set of weights."""
+
+    parameters: Tensors
+    buffers: tuple[Tensors, ...]  # by replica
+    state: Tensors
+    hyper: Tensors
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Memory of all lanes, and where the random stream and the loss scale stand."""
+
+    lanes: tuple[LaneSnapshot, ...]
+    stream: torch.Tensor | None
+    global_stream: torch.Tensor
+    loss_scale: LossScale | None
+
+    def list_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Weights, buffers and state under names for a reader."""
+        for number, lane in enumerate(self.lanes):
+            suffix = f" (replica group {number})" if number else ""
+            for name, tensor in lane.parameters.items():
+                yield f"weight {name}{suffix}", tensor
+            for name, tensor in lane.state.items():
+                yield f"optimizer state {name}{suffix}", tensor
+            for replica, buffers in enumerate(lane.buffers):
+                where = f" of replica {replica}" if replica else suffix
+                yield from ((f"buffer {name}{where}", tensor) for name, tensor in buffers.items())
+
+
+def take_snapshot(lanes: Lanes, stream: RandomStream, loss_scale: LossScale | None) -> Snapshot:
+    memories = [lane.memory for lane in lanes.lanes]
+    return Snapshot(
+        tuple(
+            LaneSnapshot(
+                _copy(memory.parameters),
+                tuple(_copy(buffers) for buffers in memory.buffers),
+                _copy(memory.state),
+                _copy(memory.hyper),
+            )
+            for memory in memories
+        ),
+        stream.state,
+        torch.get_rng_state(),
+        copy.deepcopy(loss_scale),
+    )
+
+
+@torch.no_grad()
+def load_snapshot(snapshot: Snapshot, lanes: Lanes, stream: RandomStream, loss_scale: LossScale | None) -> bool:
+    """Go back to a snapshot. Says whether state was moved, so that functions must be bound anew."""
+    moved = False
+    for lane, held in zip(lanes.lanes, snapshot.lanes, strict=True):
+        memory = lane.memory
+        memory.load_weights(held.parameters, held.buffers[0])
+        for replica, buffers in enumerate(held.buffers):
+            memory.load_buffers(buffers, replica)
+        if _differs_where_shared(memory.state, held.state):
+            memory.state = {key: value.clone() if not value.dim() else value for key, value in memory.state.items()}
+            moved = True
+        for key, value in memory.state.items():
+            value.copy_(held.state[key])
+        for key, value in memory.hyper.items():
+            value.copy_(held.hyper[key])
+        memory.hyper_set = True
+    stream.state = snapshot.stream
+    torch.set_rng_state(snapshot.global_stream)
+    if loss_scale is not None and snapshot.loss_scale is not None:
+        loss_scale.follow(snapshot.loss_scale)
+    return moved
+
+
+def _copy(tensors: Tensors) -> Tensors:
+    return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def _differs_where_shared(state: Tensors, wanted: Tensors) -> bool:
+    """Whether two parameters share a 0-dim tensor that is to have two values."""
+    first: dict[int, torch.Tensor] = {}
+    return any(
+        not torch.equal(first.setdefault(tensor.data_ptr(), wanted[key]), wanted[key])
+        for key, tensor in state.items()
+        if not tensor.dim()
+    )

@@ -1,5 +1,0 @@
-"""Rows that are read alone are computed alone: the first token of a transformer's last layer, and its gradient."""
-
-from openipu.run.narrowing.narrow import narrow_rows
-
-__all__ = ["narrow_rows"]

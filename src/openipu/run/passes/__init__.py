@@ -1,1 +1,0 @@
-"""Passes over drafts that are not about half precision: each makes a draft smaller, quicker, or observable."""

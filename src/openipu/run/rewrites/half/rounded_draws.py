@@ -1,0 +1,147 @@
+"""Stochastic rounding: drawing its bits and rounding are one call.
+
+In: a graph in which random bits are drawn for one rounding. Out: the same graph with one call for both, by operators in
+some twenty passes. `bound_rounding.py` gives such calls a C++ kernel: one pass over memory, the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from openipu.numerics import Overflow
+from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.kernels import OperandError, Run, address_of, address_or_none
+from openipu.run.kernels.catalog import RoundingArguments
+from openipu.run.rewrites.half.rounding import round_half
+
+OVERFLOWS = {Overflow.INFINITY.value: 0, Overflow.SATURATE.value: 1, Overflow.NAN.value: 2}  # as the kernel counts them
+
+_round_half = round_half._op
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a draw: all that go before the last dimension are one."""
+
+    first: int
+    count: int
+    columns: int
+    places: torch.Tensor | None = None  # int64: which rows, where they do not follow one another
+
+    def list_places(self) -> torch.Tensor:
+        return torch.arange(self.first, self.first + self.count) if self.places is None else self.places
+
+
+def fuse_draws(graph: fx.Graph) -> None:
+    """Let one call draw the bits of a rounding and round."""
+    for node in list(graph.nodes):
+        if node.target is not round_half or not isinstance(node.args[1], fx.Node):
+            continue
+        values, bits, overflow = node.args
+        if bits.target is not random_bits or len(bits.users) != 1:
+            continue
+        with graph.inserting_before(node):
+            fused = graph.call_function(round_by_chance, (values, *bits.args, overflow))
+        fused.meta = dict(node.meta)
+        node.replace_all_uses_with(fused)
+        graph.erase_node(node)
+        graph.erase_node(bits)
+
+
+def round_by_chance(
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
+) -> torch.Tensor:
+    """Float32 numbers rounded to half, up or down by the bits of this draw; by a kernel, where it is given."""
+    held = values.contiguous()
+    results = torch.empty(held.shape, dtype=torch.float16)
+    if run is None or not _round(held, results, seed, draw, _count_rows(shape), overflow, run):
+        found: torch.Tensor = _round_half(values, draw_bits(seed, draw, shape), overflow)
+        return found
+    return results
+
+
+def round_rows_into(
+    results: torch.Tensor,
+    values: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    rows: Rows,
+    overflow: str,
+    run: Run | None = None,
+) -> None:
+    """Some rows of a draw, into half memory. Values and results lie in order, whatever their shapes."""
+    if run is None or not _round(values, results, seed, draw, rows, overflow, run):
+        bits = draw_bits(seed, draw, (rows.count, rows.columns), rows.list_places())
+        results.copy_(_round_half(values, bits.view(values.shape), overflow))
+
+
+def round_in_place(
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
+) -> torch.Tensor:
+    """The same numbers as `round_by_chance`, but in float32, and in the memory of the values if they lie in order."""
+    held = values.contiguous()
+    return _round_wide(held, held, seed, draw, shape, overflow, run)
+
+
+def round_wide(
+    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
+) -> torch.Tensor:
+    """The same in memory of its own."""
+    held = values.contiguous()
+    return _round_wide(held, torch.empty_like(held), seed, draw, shape, overflow, run)
+
+
+def _round_wide(
+    values: torch.Tensor,
+    results: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    shape: Sequence[int],
+    overflow: str,
+    run: Run | None,
+) -> torch.Tensor:
+    if run is None or not _round(values, results, seed, draw, _count_rows(shape), overflow, run):
+        return round_by_chance(values, seed, draw, shape, overflow).float()
+    return results
+
+
+def _count_rows(shape: Sequence[int]) -> Rows:
+    return Rows(0, math.prod(shape[:-1]), shape[-1] if shape else 1)
+
+
+def _round(
+    values: torch.Tensor,
+    results: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    rows: Rows,
+    overflow: str,
+    run: Run,
+) -> bool:
+    """Whether the kernel takes these operands, and has rounded them."""
+    count, wide = seed.numel() * rows.count * rows.columns, results.dtype is torch.float32
+    seeds = seed.contiguous()
+    try:
+        arguments = RoundingArguments(
+            values=address_of(values, count),
+            results=address_of(results, count, torch.float32 if wide else torch.float16),
+            seeds=address_of(seeds, seeds.numel(), torch.int32),
+            places=address_or_none(rows.places, rows.count, torch.int64),
+            seed_count=seeds.numel(),
+            draw=draw,
+            first_row=rows.first,
+            rows=rows.count,
+            columns=rows.columns,
+            overflow=OVERFLOWS[overflow],
+            wide=wide,
+            threads=torch.get_num_threads(),
+        )
+    except OperandError:
+        return False
+    run(arguments)
+    return True

@@ -1,0 +1,234 @@
+"""Convolutions of images with channels last, whose filters lie as [window, in, out].
+
+In: a draft. Out: the same draft, in which a convolution of single pixels and both its gradients are products of
+matrices, which read images and filter as they lie, every pixel or every second one; and in which a larger filter is
+laid out once for the convolution and for the gradient of its input. PyTorch's own convolutions lay a filter out anew
+for each call, and with one thread turn the images as well. A filter and its gradient are turned as matrices, for which
+PyTorch has code that goes by blocks: a third of the time. Filters that lie as [out, in, window] are left alone.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.random_numbers import set_value
+from openipu.run.rewrites.simplify import remove_dead_code
+
+aten = torch.ops.aten
+
+_CONVOLVE, _BACKWARD = aten.convolution.default, aten.convolution_backward.default
+_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+_WIDE = (torch.float32, torch.float64)
+_FILTER_GRADIENT = 1  # among the results of `convolution_backward`
+
+
+def use_products(draft: Draft) -> None:
+    """Compute convolutions of single pixels as products of matrices."""
+    for node in draft.graph.find_nodes(op="call_function", target=_CONVOLVE):
+        if _reads_pixels(node, 3):
+            _replace_convolution(draft.graph, node)
+    for node in draft.graph.find_nodes(op="call_function", target=_BACKWARD):
+        if node.args[-1] == [False, True, False] and _reads_pixels(node, 4):
+            _replace_gradient(draft.graph, node)
+    remove_dead_code(draft)
+
+
+def lay_out_filters(draft: Draft) -> None:
+    """Lay out once a filter that several convolutions read, and nothing else."""
+    for node in draft.graph.find_nodes(op="call_function", target=aten.permute.default):
+        if len(node.users) < 2 or not is_turned_filter(node):
+            continue
+        if not all(_reads_filter(user, node) for user in node.users):
+            continue
+        writer = GraphWriter(draft.graph, node.next)
+        out, channels, *window = _shape_of(node)
+        matrix = writer.call(aten.reshape.default, node.args[0], [prod(window) * channels, out])
+        turned = writer.turn(matrix)
+        shaped = writer.call(aten.view.default, turned, [out, *window, channels])
+        laid_out = writer.call(aten.permute.default, shaped, [0, len(window) + 1, *range(1, len(window) + 1)])
+        node.replace_all_uses_with(laid_out)
+    for node in draft.graph.find_nodes(op="call_function", target=aten.permute.default):
+        if _turns_back(node) and _is_filter_gradient(node.args[0]):
+            _turn_gradient(draft.graph, node)
+    remove_dead_code(draft)
+
+
+def _is_filter_gradient(node: Any) -> bool:
+    """With channels last, as the convolution's images."""
+    if not isinstance(node, fx.Node) or node.target is not operator.getitem or node.args[1] != _FILTER_GRADIENT:
+        return False
+    source = node.args[0]
+    if not isinstance(source, fx.Node) or source.target is not _BACKWARD:
+        return False
+    gradient, images, *_ = source.args
+    return all(isinstance(part, fx.Node) and _lies_channels_last(part) for part in (gradient, images))
+
+
+def _lies_channels_last(node: fx.Node) -> bool:
+    """A view [batch, channels, ...] of [batch, ..., channels]."""
+    rank = len(_shape_of(node)) - 2
+    return node.target is aten.permute.default and list(node.args[1]) == [0, rank + 1, *range(1, rank + 1)]  # type: ignore[arg-type]
+
+
+def _turn_gradient(graph: fx.Graph, node: fx.Node) -> None:
+    writer = GraphWriter(graph, node)
+    out, channels, *window = _shape_of(node.args[0])  # type: ignore[arg-type]
+    last = writer.call(aten.permute.default, node.args[0], [0, *range(2, len(window) + 2), 1])
+    matrix = writer.call(aten.reshape.default, last, [out, prod(window) * channels])
+    whole = writer.call(aten.view.default, writer.turn(matrix), [*window, channels, out])
+    node.replace_all_uses_with(whole)
+    graph.erase_node(node)
+
+
+def _reads_filter(user: fx.Node, turned: fx.Node) -> bool:
+    if user.target is not _CONVOLVE or user.args[1] is not turned or user.args[8] != 1:
+        return False
+    return user.args[0] is not turned and user.args[2] is not turned
+
+
+def is_turned_filter(node: Any) -> bool:
+    """A view [out, in, window] of a filter [window, in, out]."""
+    if not isinstance(node, fx.Node) or node.target is not aten.permute.default:
+        return False
+    rank = len(_shape_of(node)) - 2
+    dims: Any = node.args[1]
+    return rank in (2, 3) and list(dims) == [rank + 1, rank, *range(rank)] and node.meta["val"].dtype in _WIDE
+
+
+def _reads_pixels(node: fx.Node, first: int) -> bool:
+    """Whether each result belongs to one pixel. `first`: where strides stand among the arguments, then paddings."""
+    arguments: tuple[Any, ...] = node.args
+    strides, pads, _, transposed, _, groups = arguments[first : first + 6]
+    filled = arguments[2] if node.target is _BACKWARD else arguments[1]
+    if node.kwargs or groups != 1 or any(pads):
+        return False
+    if transposed and arguments[2] is not None and any(stride != 1 for stride in strides):
+        return False  # pixels between the others have the bias alone
+    if any(size != 1 for size in _shape_of(filled)[2:]) or len(_shape_of(filled)) not in _FORMATS:
+        return False
+    if node.target is _CONVOLVE:
+        return is_turned_filter(filled)
+    # The gradient of a filter reads no filter: that it goes back to [window, in, out] says how the filter lies.
+    users = [user for user in node.users if user.target is operator.getitem and user.args[1] == _FILTER_GRADIENT]
+    return not transposed and len(users) == len(node.users) == 1 and all(map(_turns_back, users[0].users))
+
+
+def _turns_back(node: fx.Node) -> bool:
+    """A view [window, in, out] of the gradient of a filter."""
+    if node.target is not aten.permute.default:
+        return False
+    rank = len(_shape_of(node)) - 2
+    dims: Any = node.args[1]
+    return list(dims) == [*range(2, rank + 2), 1, 0] and node.meta["val"].dtype in _WIDE
+
+
+class GraphWriter:
+    """Adds calls in front of a node, with its meta data."""
+
+    def __init__(self, graph: fx.Graph, node: fx.Node) -> None:
+        self._graph, self._node = graph, node
+
+    def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        with self._graph.inserting_before(self._node):
+            found = self._graph.call_function(target, args, kwargs)
+        set_value(found, self._node.meta)
+        return found
+
+    def place(self, function: Any, node: fx.Node, *args: Any) -> fx.Node:
+        """A function of ours, whose result is that of a node."""
+        with self._graph.inserting_before(self._node):
+            found = self._graph.call_function(function, args)
+        found.meta = dict(node.meta)
+        return found
+
+    def turn(self, matrix: fx.Node) -> fx.Node:
+        """The matrix with its dimensions exchanged, in memory of its own."""
+        exchanged = self.call(aten.t.default, matrix)
+        return self.call(aten.clone.default, exchanged, memory_format=torch.contiguous_format)
+
+    def read_rows(self, images: fx.Node, strides: Sequence[int] = ()) -> fx.Node:
+        """[batch, channels, ...] -> [pixels, channels]; with strides, of every second pixel, or third."""
+        rank = len(_shape_of(images))
+        last = [0, *range(2, rank), 1]
+        first: Any = images.args[1] if images.target is aten.permute.default else None
+        turned = first is not None and [last[place] for place in first] == list(range(rank))
+        source: Any = images.args[0] if turned else self.call(aten.permute.default, images, last)
+        for dim, stride in enumerate(strides, start=1):
+            if stride > 1:
+                source = self.call(aten.slice.Tensor, source, dim, 0, _shape_of(source)[dim], stride)
+        sizes = _shape_of(source)
+        return self.call(aten.reshape.default, source, [prod(sizes[:-1]), sizes[-1]])
+
+    def read_images(self, rows: fx.Node, shape: Sequence[int]) -> fx.Node:
+        """[pixels, channels] -> [batch, channels, ...], with channels last."""
+        batch, channels, *window = shape
+        shaped = self.call(aten.view.default, rows, [batch, *window, channels])
+        return self.call(aten.permute.default, shaped, [0, len(shape) - 1, *range(1, len(shape) - 1)])
+
+
+def _replace_convolution(graph: fx.Graph, node: fx.Node) -> None:
+    images, turned, bias, strides, _, _, transposed, *_ = node.args
+    assert isinstance(images, fx.Node)
+    assert isinstance(turned, fx.Node)
+    writer = GraphWriter(graph, node)
+    rows = writer.read_rows(images, () if transposed else strides)  # type: ignore[arg-type]
+    matrix = writer.call(aten.view.default, turned.args[0], [_shape_of(turned)[1], _shape_of(turned)[0]])
+    if transposed:
+        matrix = writer.call(aten.t.default, matrix)
+    product = (
+        writer.call(aten.mm.default, rows, matrix)
+        if bias is None
+        else writer.call(aten.addmm.default, bias, rows, matrix)
+    )
+    batch, channels, *window = _shape_of(node)
+    rank = len(window)
+    if transposed:
+        shaped = _spread(writer, product, [batch, *_shape_of(images)[2:], channels], strides, window)
+    else:
+        shaped = writer.call(aten.view.default, product, [batch, *window, channels])
+    node.replace_all_uses_with(writer.call(aten.permute.default, shaped, [0, rank + 1, *range(1, rank + 1)]))
+    graph.erase_node(node)
+
+
+def _spread(writer: GraphWriter, product: fx.Node, shape: list[int], strides: Any, window: list[int]) -> fx.Node:
+    """Pixels of a shape [batch, ..., channels] that lie `strides` apart in a window, with zeros between them."""
+    batch, *sizes, channels = shape
+    apart = [place for size in sizes for place in (size, 1)]
+    pads = [0, 0, *(value for stride in reversed(strides) for value in (0, stride - 1, 0, 0))]
+    found = writer.call(aten.view.default, product, [batch, *apart, channels])
+    if any(stride > 1 for stride in strides):
+        found = writer.call(aten.constant_pad_nd.default, found, pads, 0.0)
+    wide = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+    found = writer.call(aten.view.default, found, [batch, *wide, channels])
+    for dim, (size, wanted) in enumerate(zip(wide, window, strict=True), start=1):
+        if wanted < size:
+            found = writer.call(aten.slice.Tensor, found, dim, 0, wanted)
+    return found
+
+
+def _replace_gradient(graph: fx.Graph, node: fx.Node) -> None:
+    gradient, images, _, _, strides, *_ = node.args
+    assert isinstance(gradient, fx.Node)
+    assert isinstance(images, fx.Node)
+    (found,) = node.users
+    writer = GraphWriter(graph, found)
+    rows = writer.call(aten.t.default, writer.read_rows(images, strides))  # type: ignore[arg-type]
+    product = writer.call(aten.mm.default, rows, writer.read_rows(gradient))
+    rank = len(_shape_of(found)) - 2
+    whole = writer.call(aten.view.default, product, [*([1] * rank), *_shape_of(product)])
+    for user in list(found.users):
+        user.replace_all_uses_with(whole)
+        graph.erase_node(user)
+    graph.erase_node(found)
+    graph.erase_node(node)
+
+
+def _shape_of(node: fx.Node) -> tuple[int, ...]:
+    return tuple(node.meta["val"].shape)

@@ -1,0 +1,257 @@
+"""Convolutions of inference as oneDNN likes them: packed weights, channel beside channel, and what follows in one call.
+
+In: a draft of an inference program, ready to be generated, and the device memory. Out: the same draft, in which
+two-dimensional convolutions with weights that nothing writes are oneDNN's. A batch norm behind one is folded into its
+weights, an addition and an activation are computed with it, and values between them stay channels last; whoever needs
+rows of pixels gets a copy in that order. PyTorch's own call rearranges weights and data each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.graph import GraphInput
+from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.operators import pool_values
+from openipu.run.kernels.library import LoadedKernel
+from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.rewrites.images.convolution_patterns import (
+    Convolution,
+    erase_unread,
+    find_only_user,
+    list_held,
+    read_convolution,
+    read_weights,
+    remove_unread,
+    take_norm,
+)
+from openipu.run.rewrites.images.winograd import WinogradConvolution
+from openipu.run.rewrites.products.onednn_products import has_onednn
+
+aten = torch.ops.aten
+
+_LAST = torch.channels_last
+_ACTIVATIONS = {
+    aten.relu.default: "relu",
+    aten.sigmoid.default: "sigmoid",
+    aten.silu.default: "swish",
+    aten.hardswish.default: "hardswish",
+}
+# Results keep the order of memory of their one tensor.
+_KEEPS_ORDER = frozenset(
+    {
+        *_ACTIVATIONS,
+        *(aten.hardtanh.default, aten.clamp.default, aten.leaky_relu.default, aten.elu.default, aten.tanh.default),
+        *(aten.max_pool2d_with_indices.default, aten.avg_pool2d.default, aten.neg.default, aten.abs.default),
+        *(aten.hardsigmoid.default, aten.gelu.default, aten.exp.default),
+    }
+)
+_PAIRS = frozenset({aten.add.Tensor, aten.mul.Tensor, aten.sub.Tensor, aten.maximum.default, aten.minimum.default})
+_LEAST_WINOGRAD_WORK = 1 << 24  # multiplications of a call: below, nothing is gained that a compilation would be worth
+_PRODUCTS = frozenset({aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default})
+_FEWEST_MULTIPLICATIONS = 1 << 18  # of a call: below, turning data costs more than it gains
+
+
+class PackedConvolution:
+    """The convolution with a packed copy of its weights, which follows newly loaded ones."""
+
+    def __init__(self, memory: DeviceMemory, convolution: Convolution, shape: Sequence[int]) -> None:
+        self._memory, self._plan, self._shape = memory, convolution, list(shape)
+        operators = torch.ops.mkldnn._convolution_pointwise
+        self._run, self._run_and_add = operators.default._op, operators.binary._op
+        self._add_in_place = torch.ops.mkldnn._convolution_pointwise_.binary._op
+        self.overwrites = False  # what is added is read by nobody afterwards: the result takes its memory
+        self._packed: tuple[torch.Tensor, torch.Tensor | None] | None = None  # until they are asked for
+        memory.follow(self, convolution.names)
+
+    def refresh(self) -> None:
+        """Forget the old weights."""
+        self._packed = None
+
+    def apply(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        """The result for these pixels, channels last."""
+        if self._packed is None:
+            self._packed = self._pack()
+        plan, (weight, bias) = self._plan, self._packed
+        window = (plan.pads, plan.strides, plan.dilations, plan.groups)
+        source = x.contiguous(memory_format=_LAST)
+        found: torch.Tensor
+        if other is None:
+            found = self._run(source, weight, bias, *window, plan.activation, [], "")
+        else:
+            added = other.contiguous(memory_format=_LAST)
+            behind: tuple[Any, ...] = ("add", 1.0, _or_nothing(plan.activation), [], "")
+            if self.overwrites:
+                found = self._add_in_place(added, source, weight, bias, *window, *behind)
+            else:
+                found = self._run_and_add(source, added, weight, bias, *window, *behind)
+        return found
+
+    def _pack(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        plan = self._plan
+        weight, bias = read_weights(self._memory, plan)
+        packed = torch.ops.mkldnn._reorder_convolution_weight(
+            weight.contiguous(), plan.pads, plan.strides, plan.dilations, plan.groups, self._shape
+        )
+        return packed, bias
+
+
+def _or_nothing(activation: str) -> str | None:
+    return None if activation == "none" else activation
+
+
+def pack_convolutions(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel | None = None) -> None:
+    """Let oneDNN compute the convolutions whose weights nothing writes, or a kernel those that it takes."""
+    if not has_onednn() or len(memory.buffers) > 1:
+        return
+    held = list_held(draft)
+    turned: set[fx.Node] = set()  # values that lie channels last
+    packed = False
+    for node in list(draft.graph.nodes):
+        if node._erased:
+            continue
+        found = read_convolution(node, held)
+        if found is not None and found.multiplications >= _FEWEST_MULTIPLICATIONS:
+            turned.add(_replace(draft, memory, _extend(found, held), winograd))
+            packed = True
+    if packed:
+        _keep_order(draft, turned)
+        _add_in_place(draft)
+        remove_unread(draft)
+
+
+def _extend(found: Convolution, held: dict[str, GraphInput]) -> Convolution:
+    """Take in what follows, as long as nobody else reads the value between."""
+    found = take_norm(found, held)
+    user = find_only_user(found.last)
+    if user is not None and user.target is aten.add.Tensor and not user.kwargs and len(user.args) == 2:
+        others = [value for value in user.args if value is not found.last]
+        shape = found.last.meta["val"].shape
+        if len(others) == 1 and isinstance(others[0], fx.Node) and others[0].meta["val"].shape == shape:
+            found = replace(found, other=others[0], last=user)
+            user = find_only_user(user)
+    # Behind an addition oneDNN has no other one.
+    known = _ACTIVATIONS if found.other is None else {aten.relu.default: "relu"}
+    if user is not None and user.target in known and len(user.args) == 1:
+        return replace(found, activation=_ACTIVATIONS[user.target], last=user)
+    return replace(found, activation="relu") if user is not None and _pulls_relu(user) else found
+
+
+def _pulls_relu(pool: fx.Node) -> bool:
+    """A relu behind a pool of largest values gives the same in front of it, where it costs nothing: it falls away."""
+    values = find_only_user(pool)
+    if pool.target is not aten.max_pool2d_with_indices.default or values is None or values.target is not getitem:
+        return False
+    relu = find_only_user(values)
+    if values.args[1] != 0 or relu is None or relu.target is not aten.relu.default:
+        return False
+    relu.replace_all_uses_with(values)
+    pool.graph.erase_node(relu)
+    return True
+
+
+def _replace(draft: Draft, memory: DeviceMemory, plan: Convolution, winograd: LoadedKernel | None) -> fx.Node:
+    """The packed call in the place of the last node that it stands for; the others fall away when nobody reads them."""
+    kernel: PackedConvolution | WinogradConvolution
+    if winograd is not None and WinogradConvolution.accepts(plan):
+        kernel = WinogradConvolution(memory, plan, winograd)
+    else:
+        kernel = PackedConvolution(memory, plan, plan.source.meta["val"].shape)
+    inputs = (plan.source,) if plan.other is None else (plan.source, plan.other)
+    with draft.graph.inserting_before(plan.last):
+        result = draft.graph.create_node("call_function", kernel.apply, inputs, name="packed_convolution")
+    result.meta = dict(plan.last.meta)
+    plan.last.replace_all_uses_with(result)
+    erase_unread(draft, plan.last)
+    return result
+
+
+def _keep_order(draft: Draft, turned: set[fx.Node]) -> None:
+    """Follow values that lie channels last through ops that keep it so; copy them in front of any other."""
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in list(draft.graph.nodes):
+        inputs = [source for source in node.all_input_nodes if source in turned]
+        if not inputs or node in turned:
+            continue
+        if _stays_turned(node, turned):
+            turned.add(node)
+            if node.target is aten.max_pool2d_with_indices.default and _reads_values_alone(node):
+                node.target = pool_values
+            continue
+        for source in inputs:
+            if source not in copies:
+                with draft.graph.inserting_after(source):
+                    copies[source] = draft.graph.call_function(_turn_back, (source,))
+                copies[source].meta = dict(source.meta)
+            node.replace_input_with(source, copies[source])
+
+
+def _add_in_place(draft: Draft) -> None:
+    """Let a result take the memory of what is added to it, where that was made by one of these convolutions and is read
+    by them alone, here for the last time: it is in the cache, and nothing new has to be brought there."""
+    places = {node: place for place, node in enumerate(draft.graph.nodes)}
+    returned = set(draft.results)
+    for node, place in places.items():
+        kernel = _find_kernel(node)
+        if kernel is None or len(node.args) < 2:
+            continue
+        source, other = node.args
+        if not isinstance(other, fx.Node) or other is source or other in returned or _find_kernel(other) is None:
+            continue
+        kernel.overwrites = all(_find_kernel(user) is not None and places[user] <= place for user in other.users)
+
+
+def _find_kernel(node: fx.Node) -> PackedConvolution | WinogradConvolution | None:
+    """The convolution that a node of this pass runs."""
+    kernel = getattr(node.target, "__self__", None)
+    return kernel if isinstance(kernel, PackedConvolution | WinogradConvolution) else None
+
+
+def _stays_turned(node: fx.Node, turned: set[fx.Node]) -> bool:
+    if node.target is aten.max_pool2d_with_indices.default and not _reads_values_alone(node):
+        return False  # whoever reads places counts them in rows of pixels
+    if node.target in _KEEPS_ORDER:
+        return node.args[0] in turned and not node.kwargs
+    if node.target is getitem:
+        return node.args[0] in turned
+    if node.target in _PAIRS:
+        operands = [value for value in node.args if isinstance(value, fx.Node)]
+        shapes = {tuple(value.meta["val"].shape) for value in operands}
+        return len(operands) == 2 and len(shapes) == 1 and turned.issuperset(operands)
+    return False
+
+
+def _reads_values_alone(pool: fx.Node) -> bool:
+    return all(user.target is getitem and user.args[1] == 0 for user in pool.users)
+
+
+def _turn_back(x: torch.Tensor) -> torch.Tensor:
+    """The value as rows of pixels, in memory of its own."""
+    return x.contiguous()
+
+
+def pays_for_winograd(draft: Draft) -> bool:
+    """Whether the kernel for 3 x 3 filters is worth being compiled: for an eighth of all multiplications at least."""
+    if not has_onednn():
+        return False
+    held = list_held(draft)
+    work = taken = 0
+    for node in draft.graph.nodes:
+        plan = read_convolution(node, held)
+        work += _count_product(node) if plan is None else plan.multiplications
+        taken += plan.multiplications if plan is not None and WinogradConvolution.accepts(plan) else 0
+    return taken >= max(_LEAST_WINOGRAD_WORK, work / 8)
+
+
+def _count_product(node: fx.Node) -> int:
+    """Multiplications of a product of matrices."""
+    if node.target not in _PRODUCTS:
+        return 0
+    left: Any = node.args[-2]
+    return int(node.meta["val"].numel() * left.meta["val"].shape[-1])

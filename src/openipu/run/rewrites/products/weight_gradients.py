@@ -1,0 +1,150 @@
+"""Gradients of weights by a C++ kernel.
+
+In: a draft that is ready to be generated, whose gradients of weights are products of two matrices of which the first is
+transposed, and the kernel. Out: the same draft, in which the kernel computes the large ones, or adds them to their
+accumulators. It reads both matrices as they lie. On AMD's processors it is a tenth to a seventh faster than MKL, and
+than oneDNN, which would transpose one of them first. Sums are in another order, so that last bits differ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.ownership import gives_fresh_memory
+from openipu.run.kernels import OperandError, Run, address_of, address_of_rows
+from openipu.run.kernels.catalog import MULTIPLY_TRANSPOSED, ProductArguments
+from openipu.run.kernels.library import LoadedKernel
+from openipu.run.rewrites.products.onednn_products import is_transposed, prefers_other_products
+
+aten = torch.ops.aten
+
+_VIEWS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.default})
+_TURNS = frozenset({aten.t.default, aten.transpose.int, aten.permute.default})
+_LEAST_WORK = 1 << 22  # multiplications: below, the overhead of the call decides
+_LEAST_DEPTH = 32  # rows of both matrices: with few of them, writing the result takes longest
+_LEAST_SIDE = 64  # of the result
+
+
+def find_products(graph: fx.Graph) -> list[fx.Node]:
+    """Products for the kernel: `left.T @ right` in float32, large enough, where no library is made for this host."""
+    return [node for node in graph.nodes if _is_product(node)] if prefers_other_products() else []
+
+
+def use_product_kernel(draft: Draft, kernel: LoadedKernel) -> None:
+    """Let the kernel compute the gradients of weights."""
+    run: Any = kernel[MULTIPLY_TRANSPOSED]
+    for node in find_products(draft.graph):
+        *total, turned, right = node.args
+        left = _find_rows(turned)
+        with draft.graph.inserting_before(node):
+            if total:
+                arguments = (*total, left, right, node.kwargs.get("alpha", 1), run)
+                result = draft.graph.call_function(add_columns, arguments)
+            else:
+                result = draft.graph.call_function(multiply_columns, (left, right, run))
+        result.meta = dict(node.meta)
+        node.replace_all_uses_with(result)
+        draft.graph.erase_node(node)
+    for node in reversed(list(draft.graph.nodes)):
+        if not node.users and node.target in (*_VIEWS, *_TURNS):
+            draft.graph.erase_node(node)
+
+
+@gives_fresh_memory
+def multiply_columns(left: torch.Tensor, right: torch.Tensor, run: Run) -> torch.Tensor:
+    """`left.T @ right`. All dimensions of `left` but its last one are rows."""
+    left = left.flatten(0, -2)
+    result = torch.empty(left.shape[1], right.shape[1], dtype=torch.float32)
+    if _multiply(left, right, result, 1.0, run, adds=False):
+        return result
+    return torch.mm(left.t(), right)
+
+
+def add_columns(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor, factor: float, run: Run) -> torch.Tensor:
+    """Add `factor * left.T @ right` to a total."""
+    left = left.flatten(0, -2)
+    if _multiply(left, right, total, factor, run, adds=True):
+        return total
+    if total.dtype is left.dtype:
+        return total.addmm_(left.t(), right, alpha=factor)
+    return total.add_(torch.mm(left.t(), right), alpha=factor)
+
+
+def _multiply(
+    left: torch.Tensor, right: torch.Tensor, result: torch.Tensor, factor: float, run: Run, *, adds: bool
+) -> bool:
+    """Whether the kernel takes these operands, and has multiplied them."""
+    (depth, height), width = left.shape, right.shape[1]
+    if tuple(result.shape) != (height, width):
+        return False
+    try:
+        left_address, left_stride = address_of_rows(left, depth, height)
+        right_address, right_stride = address_of_rows(right, depth, width)
+        arguments = ProductArguments(
+            left=left_address,
+            right=right_address,
+            result=address_of(result, height * width),
+            left_stride=left_stride,
+            right_stride=right_stride,
+            depth=depth,
+            height=height,
+            width=width,
+            factor=factor,
+            adds=adds,
+            threads=torch.get_num_threads(),
+        )
+    except OperandError:
+        return False
+    run(arguments)
+    return True
+
+
+def _is_product(node: fx.Node) -> bool:
+    if node.target is aten.mm.default and not node.kwargs:
+        operands: tuple[Any, ...] = node.args
+    elif node.target is torch.Tensor.addmm_ and set(node.kwargs) <= {"alpha"}:
+        operands = node.args
+    else:
+        return False
+    *_, turned, right = operands
+    if not isinstance(right, fx.Node) or is_transposed(right) or _find_rows(turned) is None:
+        return False
+    if any(value.meta["val"].dtype is not torch.float32 for value in (turned, right)):
+        return False
+    (height, depth), (_, width) = turned.meta["val"].shape, right.meta["val"].shape
+    large = depth >= _LEAST_DEPTH and min(height, width) >= _LEAST_SIDE
+    return bool(large and depth * height * width >= _LEAST_WORK)
+
+
+def _find_rows(turned: Any) -> fx.Node | None:
+    """The value whose rows are the columns of a matrix: turned, and where it has several dimensions of rows, made flat
+    behind that, as micro-batches are that were folded into one."""
+    if not isinstance(turned, fx.Node):
+        return None
+    node: Any = turned.args[0] if turned.target in _VIEWS else turned
+    order: list[int] = []
+    while isinstance(node, fx.Node) and node.target in _TURNS:
+        step = _read_order(node)
+        order = [step[place] for place in order] if order else step
+        node = node.args[0]
+    if not order or not isinstance(node, fx.Node) or order != [len(order) - 1, *range(len(order) - 1)]:
+        return None
+    *rows, width = node.meta["val"].shape
+    return node if tuple(turned.meta["val"].shape) == (width, math.prod(rows)) else None
+
+
+def _read_order(turn: fx.Node) -> list[int]:
+    """Which dimension of its argument each dimension is."""
+    arguments: tuple[Any, ...] = turn.args
+    count = turn.meta["val"].dim()
+    if turn.target is aten.permute.default:
+        return [place % count for place in arguments[1]]
+    order = list(range(count))
+    first, second = (0, 1) if turn.target is aten.t.default else arguments[1:]
+    order[first], order[second] = order[second], order[first]
+    return order

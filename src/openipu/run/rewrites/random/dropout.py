@@ -1,0 +1,194 @@
+"""Dropout in one pass over memory, and without a mask in memory.
+
+In: a draft whose dropouts multiply by a mask, drawn for them in some ten passes and kept for their gradients. Out: the
+same draft, in which a C++ kernel draws the mask while it multiplies, once more for the
+gradient. A mask in half, whose factor stochastic rounding makes a different one for each element, is drawn and rounded
+so as well. The results are the same to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from openipu.numerics import Overflow
+from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.ownership import gives_fresh_memory
+from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.kernels import OperandError, Run, address_of
+from openipu.run.kernels.catalog import DROP, DropoutArguments
+from openipu.run.kernels.library import LoadedKernel
+from openipu.run.rewrites.half.rounded_draws import round_in_place, round_wide
+from openipu.run.rewrites.half.rounding import round_half
+from openipu.run.rewrites.simplify import remove_dead_code
+
+aten = torch.ops.aten
+
+_LARGEST_HALF = 65504.0
+
+UNROUNDED = -1  # no draw has this number
+
+
+def find_masks(graph: fx.Graph) -> list[fx.Node]:
+    """Masks that a dropout multiplies by in float32: chosen by random bits that nobody else reads."""
+    return [node for node in graph.nodes if _read_mask(node) is not None and any(_keeps(user) for user in node.users)]
+
+
+def draws_masks(graph: fx.Graph) -> bool:
+    """Whether there are such masks, or will be: some are not yet read in float32 at the time."""
+    return bool(find_masks(graph)) or any(
+        node.target is round_half and isinstance(node.args[1], fx.Node) and _read_mask(node.args[0]) is not None
+        for node in graph.nodes
+    )
+
+
+def compares_bits(graph: fx.Graph) -> bool:
+    """Whether random bits choose anything, such as a half mask whose factors are rounded later."""
+    compared = graph.find_nodes(op="call_function", target=aten.lt.Scalar)
+    return any(isinstance(node.args[0], fx.Node) and node.args[0].target is random_bits for node in compared)
+
+
+def use_dropout_kernel(draft: Draft, kernel: LoadedKernel) -> None:
+    """Let the kernel multiply by masks that it draws by itself."""
+    run: Any = kernel[DROP]
+    for mask in find_masks(draft.graph):
+        found = _read_mask(mask)
+        assert found is not None
+        for user in list(mask.users):
+            if not _keeps(user):
+                continue
+            values = user.args[1] if user.args[0] is mask else user.args[0]
+            with draft.graph.inserting_before(user):
+                kept = draft.graph.call_function(keep_elements, (values, *found, run))
+            kept.meta = dict(user.meta)
+            user.replace_all_uses_with(kept)
+            draft.graph.erase_node(user)
+        if not mask.users:  # a function in place would not count as dead
+            draft.graph.erase_node(mask)
+    remove_dead_code(draft)
+
+
+@gives_fresh_memory
+def keep_elements(
+    values: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    shape: Sequence[int],
+    quantile: int,
+    factor: float,
+    rounding: int,
+    run: Run,
+) -> torch.Tensor:
+    """Multiply by the factor where the bits of this draw are below the quantile, and by 0 elsewhere.
+
+    `rounding`: the draw by which the factor of each element is rounded to half.
+    """
+    held = values.contiguous()
+    return _keep(held, torch.empty_like(held), seed, draw, shape, quantile, factor, rounding, run)
+
+
+def keep_in_place(
+    values: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    shape: Sequence[int],
+    quantile: int,
+    factor: float,
+    rounding: int,
+    run: Run,
+) -> torch.Tensor:
+    """The same in the memory of the values, if they lie in order."""
+    held = values.contiguous()
+    return _keep(held, held, seed, draw, shape, quantile, factor, rounding, run)
+
+
+def _keep(
+    values: torch.Tensor,
+    results: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    shape: Sequence[int],
+    quantile: int,
+    factor: float,
+    rounding: int,
+    run: Run,
+) -> torch.Tensor:
+    count, rows, columns = seed.numel() * math.prod(shape), math.prod(shape[:-1]), shape[-1] if shape else 1
+    try:
+        arguments = DropoutArguments(
+            values=address_of(values, count),
+            results=address_of(results, count),
+            seeds=address_of(seed.contiguous(), seed.numel(), torch.int32),
+            seed_count=seed.numel(),
+            draw=draw,
+            rounding_draw=rounding,
+            rows=rows,
+            columns=columns,
+            factor=factor,
+            quantile=quantile,
+            threads=torch.get_num_threads(),
+        )
+    except OperandError:
+        return _keep_plainly(values, seed, draw, shape, quantile, factor, rounding)
+    run(arguments)
+    return results
+
+
+def _keep_plainly(
+    values: torch.Tensor,
+    seed: torch.Tensor,
+    draw: int,
+    shape: Sequence[int],
+    quantile: int,
+    factor: float,
+    rounding: int,
+) -> torch.Tensor:
+    """The same by operators."""
+    factors = torch.where(draw_bits(seed, draw, shape) < quantile, factor, 0.0).to(torch.float32)
+    if rounding != UNROUNDED:
+        factors = round_wide(factors, seed, rounding, shape, Overflow.INFINITY.value)
+    return values * factors.view(values.shape)
+
+
+def _keeps(node: fx.Node) -> bool:
+    """Whether a mask of the result's own shape is multiplied by other numbers in float32."""
+    if node.target is not aten.mul.Tensor or node.kwargs or len(node.all_input_nodes) != 2:
+        return False
+    values = [value.meta["val"] for value in node.all_input_nodes]
+    return all(value.shape == node.meta["val"].shape and value.dtype is torch.float32 for value in values)
+
+
+def _read_mask(node: Any) -> tuple[Any, ...] | None:
+    """The seed, the draw and its shape, the quantile and the factor of a mask, and the draw that rounds that."""
+    if not isinstance(node, fx.Node):
+        return None
+    if node.target in (round_in_place, round_wide):
+        operands: tuple[Any, ...] = node.args
+        values, seed, draw, shape, _ = operands
+        found = _read_mask(values)
+        if found is None or len(values.users) != 1 or (found[0], list(found[2])) != (seed, list(shape)):
+            return None
+        return (*found[:5], draw) if found[5] == UNROUNDED and abs(found[4]) < _LARGEST_HALF else None
+    factor, chosen = 1.0, node
+    if node.target is aten.div.Scalar and isinstance(node.args[0], fx.Node) and isinstance(node.args[1], int | float):
+        # Divided as the operator does it, in float32.
+        factor, chosen = (torch.ones((), dtype=torch.float32) / node.args[1]).item(), node.args[0]
+    if not _is_converted(chosen):
+        return None
+    compared = chosen.args[0]
+    if not isinstance(compared, fx.Node) or compared.target is not aten.lt.Scalar:
+        return None
+    bits, quantile = compared.args
+    if not isinstance(bits, fx.Node) or bits.target is not random_bits or not isinstance(quantile, int):
+        return None
+    if any(len(value.users) != 1 for value in {compared, bits, chosen} - {node}) or not bits.meta["val"].numel():
+        return None
+    return (*bits.args, quantile, factor, UNROUNDED)
+
+
+def _is_converted(node: fx.Node) -> bool:
+    return node.target is aten._to_copy.default and dict(node.kwargs) == {"dtype": torch.float32}

@@ -1,0 +1,158 @@
+"""The engine of an executable, which is built again when C++ kernels arrive.
+
+In: a program on its lanes, options, and who provides kernels. Out: the engine for each run. It starts with PyTorch's
+operators and the kernels that are in the cache; the engine `auto` has the others compiled in the background, `kernels`
+before the first run.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from openipu.graph import EngineMode, Program, RunOptions
+from openipu.run.drafts.draft import Draft
+from openipu.run.engine.engine import Engine, FastEngine
+from openipu.run.engine.fold_choice import apply_fold, choose_fold
+from openipu.run.engine.kernel_choice import list_kernels
+from openipu.run.engine.lanes import Lanes
+from openipu.run.engine.micro import draft_micro
+from openipu.run.engine.pass_list import FOLD_MICRO_BATCHES, FOLDED, GROUP_UPDATES, Setting, apply_passes
+from openipu.run.engine.patience import NEVER, choose_patience
+from openipu.run.engine.program_kernels import list_inference_kernels
+from openipu.run.kernels import Kernel, KernelLibrary, KernelProvider
+from openipu.run.memory.host_memory import release_pages
+from openipu.run.reference import ReferenceEngine
+from openipu.run.update.rounded_rules import plan_captured_update, plan_rounded_update, rounds_update
+from openipu.run.update.rules import plan_update
+from openipu.trace import COMPILE, mark_moment, span
+
+_logger = logging.getLogger("openipu")
+
+
+class EngineSupervisor:
+    """Builds the engine of one executable, and builds it again when kernels arrive."""
+
+    def __init__(self, program: Program, lanes: Lanes, options: RunOptions, provider: KernelProvider) -> None:
+        self._program = program
+        self._lanes = lanes
+        self._options = options
+        self._provider = provider
+        # Taps and checks look at single operators, lanes have memories of their own, and when kernels are compiled
+        # depends on how busy the machine is.
+        plain = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1 or options.deterministic
+        self._refers = options.engine is EngineMode.REFERENCE
+        plain |= self._refers
+        self._mode = EngineMode.OPERATORS if plain else options.engine
+        self._fold: int | None = None
+        self._kernels: tuple[Kernel, ...] = ()  # that this program could use
+        self._library = KernelLibrary()  # those of them that the engine was built with
+        self._adopted: KernelLibrary | None = None  # of another engine of this program, and no others
+        self._patience = NEVER  # seconds of steps before they are compiled
+        self._spent_seconds = 0.0
+        self.engine: Engine | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether `start` may wait for a compiler."""
+        return self._mode is EngineMode.KERNELS
+
+    @property
+    def mode(self) -> EngineMode:
+        """`KERNELS` once all kernels that the program could use are in place; until then `OPERATORS`."""
+        if self._refers:
+            return EngineMode.REFERENCE
+        used = bool(self._kernels) and len(self._library) == len(self._kernels)
+        return EngineMode.KERNELS if self.engine is not None and used else EngineMode.OPERATORS
+
+    def start(self) -> Engine:
+        """The engine, which the first call builds."""
+        if self.engine is None and self._refers:
+            self.use_reference()
+        if self.engine is None:
+            self._find_kernels()
+            self.engine = self._build_engine()
+            release_pages()
+        return self.engine
+
+    def rebuild(self) -> None:
+        """After state was loaded: bind the functions anew."""
+        if self.engine is not None and not self._refers:
+            self.engine = self._build_engine()
+
+    def use_reference(self) -> None:
+        """Run operator by operator from now on."""
+        self._refers = True
+        for lane in self._lanes.lanes:
+            lane.updater = lane.function = None
+        self.engine = ReferenceEngine(self._program, self._lanes, self._options)
+
+    def adopt_kernels(self, other: EngineSupervisor) -> None:
+        """Before the first run: use the kernels that another engine of this program uses, and no others."""
+        self._adopted = other._library
+
+    def note_run(self, seconds: float) -> None:
+        """After each run: have kernels compiled once that is worth it, and use them once all of them are there."""
+        if self._refers or len(self._library) == len(self._kernels):
+            return
+        self._spent_seconds += seconds
+        if self._spent_seconds > self._patience:
+            self._patience = NEVER
+            self._provider.request(self._kernels)
+            mark_moment(COMPILE, "C++ kernels: begun in another process")
+        library = self._provider.poll()
+        known = [kernel for kernel in self._kernels if kernel in library]
+        missing = [kernel for kernel in self._kernels if kernel not in library]
+        if len(known) > len(self._library) and all(self._provider.explain_failure(kernel) for kernel in missing):
+            self.engine = self._build_engine()
+            release_pages()
+            _logger.info("%s uses C++ kernels from here on.", self._program.name)
+            mark_moment(COMPILE, "C++ kernels: taken over")
+
+    def _find_kernels(self) -> None:
+        """Which kernels this program could use; compile them if they are to be waited for."""
+        if self._adopted is not None:
+            return
+        fold = self._choose_fold()
+        inference: tuple[Kernel, ...] = ()
+        if self._mode is not EngineMode.OPERATORS and not self._options.training and self._options.replicas == 1:
+            inference = list_inference_kernels(self._draft(fold, KernelLibrary()))
+        self._kernels = tuple(dict.fromkeys((*inference, *self._kernels)))
+        if self.waits and self._kernels:
+            with span(COMPILE, "C++ kernels"):
+                self._provider.obtain(self._kernels)
+        elif self._mode is EngineMode.AUTO and self._kernels:
+            self._patience = choose_patience(large_gain=bool(inference) or self._options.stochastic_rounding)
+
+    def _build_engine(self) -> Engine:
+        plan = None
+        if self._program.update is not None and GROUP_UPDATES in self._options.without_rules:
+            plan = plan_captured_update(self._program, self._options)
+        elif rounds_update(self._program, self._options):
+            plan = plan_rounded_update(self._program, self._options)
+        elif self._program.update is not None:
+            plan = plan_update(self._program)
+        fold = self._choose_fold()
+        if self._adopted is not None:
+            self._library, self._kernels = self._adopted, tuple(self._adopted)
+        else:
+            self._library = self._provider.load(self._kernels).select(self._kernels)
+        make_draft = partial(self._draft, fold, self._library)
+        return FastEngine(self._program, self._lanes, self._options, plan, make_draft, fold, self._library)
+
+    def _choose_fold(self) -> int:
+        if self._fold is None:
+            draft = draft_micro(self._program, self._options)
+            self._kernels = list_kernels(draft.graph, self._options)
+            folds = FOLD_MICRO_BATCHES not in self._options.without_rules
+            wished = choose_fold(self._program, draft, self._options) if folds else 1
+            self._fold = wished if apply_fold(draft, wished) is not None else 1
+        return self._fold
+
+    def _draft(self, fold: int, library: KernelLibrary) -> Draft:
+        draft = draft_micro(self._program, self._options)
+        folded = apply_fold(draft, fold)
+        assert folded is not None
+        setting = Setting(self._program, self._options, memory=self._lanes.first.memory, library=library)
+        apply_passes(FOLDED, folded, setting)
+        return folded

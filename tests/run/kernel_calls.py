@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from openipu.graph import InputKind  # noqa: F401  (the operators of the library are defined)
 from openipu.run.kernels import KernelLibrary, KernelProvider
 from openipu.run.kernels import catalog as names
 from openipu.run.rewrites.fusion.gelu_kernel import compute_gelu, differentiate_gelu, differentiate_gelu_in_place

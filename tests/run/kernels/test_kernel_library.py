@@ -248,3 +248,12 @@ def test_a_program_that_runs_uses_kernels_once_all_of_them_are_there(store, monk
     torch.testing.assert_close(executable.run([x]).outputs[0], model(x).detach(), rtol=1e-4, atol=1e-5)
     started = Executable(program, RunOptions(engine=EngineMode.KERNELS), KernelProvider(store))
     assert started.compile() is EngineMode.KERNELS
+
+
+def test_tensors_become_pointers_in_one_place_alone():
+    """What hands memory to a kernel has checked it."""
+    sources = CPP_FOLDER.parents[1].rglob("*.py")
+    callers = [
+        path for path in sources if "openipu.run.kernels" in path.read_text() and "data_ptr(" in path.read_text()
+    ]
+    assert [path.name for path in callers if path.name != "codegen.py"] == []

@@ -63,8 +63,3 @@ class Kernel:
     def specialize(self, **constants: int) -> Kernel:
         """The same kernel for one geometry."""
         return replace(self, constants=tuple(sorted(constants.items())))
-
-    @property
-    def title(self) -> str:
-        """What users read."""
-        return self.name

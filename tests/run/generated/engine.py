@@ -19,8 +19,8 @@ import torch
 from generated.case import Case
 from openipu.capture import capture_program, describe_optimizer, mark_loss, read_hyper_parameters
 from openipu.graph import EngineMode, RunOptions
-from openipu.run import Executable, split_micro_batch
-from openipu.run.engine import micro, supervisor
+from openipu.run import Executable, split_micro_batch, supervisor
+from openipu.run.engine import micro
 from openipu.run.engine.pass_list import Pass, Setting
 from openipu.run.kernels import find_provider
 from openipu.run.kernels.catalog import DIRECT_CONVOLUTION, KERNELS

@@ -24,7 +24,7 @@ from openipu.run.engine import micro
 from openipu.run.engine.pass_list import Pass, Setting
 from openipu.run.kernels import find_provider
 from openipu.run.kernels.catalog import DIRECT_CONVOLUTION, KERNELS
-from openipu.run.rewrites.simplify import simplify
+from openipu.run.rewrites import simplify
 
 Values = dict[str, torch.Tensor]
 
@@ -41,26 +41,26 @@ _NEEDED = frozenset(
 )
 # Below these sizes a pass is not worth its overhead: here, graphs are small.
 _SIZES: dict[str, dict[str, Any]] = {
-    "passes.class_gradients": {"_SMALLEST_ELEMENTS": 8},
-    "passes.reused_memory": {"_SMALLEST_ELEMENTS": 4},
-    "passes.native_products": {
+    "rewrites.fusion.class_gradients": {"_SMALLEST_ELEMENTS": 8},
+    "rewrites.in_place.reused_memory": {"_SMALLEST_ELEMENTS": 4},
+    "rewrites.products.weight_gradients": {
         "_LEAST_WORK": 64,
         "_LEAST_DEPTH": 2,
         "_LEAST_SIDE": 2,
         "prefers_other_products": lambda: True,
     },
-    "passes.onednn_products": {
+    "rewrites.products.onednn_products": {
         "_SMALLEST_ELEMENTS": 8,
         "_LEAST_WORK": 16,
         "_LEAST_ROW_WORK": 8,
         "_prefers_onednn": lambda: True,
     },
-    "passes.native_gelu": {"_SMALLEST_ELEMENTS": 8},
-    "passes.quick_kernels": {"_FEWEST_CHANNELS": 2, "_SMALLEST_PLANE": 4},
-    "images.layout": {"_LEAST_WORK": 1, "_LANES": 1, "_MOST_COPIED": 10.0},
-    "images.packed_convolutions": {"_FEWEST_MULTIPLICATIONS": 1},
-    "images.joined_norms": {"_LEAST_ELEMENTS": 8},
-    "images.winograd": {
+    "rewrites.fusion.gelu_kernel": {"_SMALLEST_ELEMENTS": 8},
+    "drafts.operators": {"_FEWEST_CHANNELS": 2, "_SMALLEST_PLANE": 4},
+    "rewrites.images.layout": {"_LEAST_WORK": 1, "_LANES": 1, "_MOST_COPIED": 10.0},
+    "rewrites.images.packed_convolutions": {"_FEWEST_MULTIPLICATIONS": 1},
+    "rewrites.images.joined_norms": {"_LEAST_ELEMENTS": 8},
+    "rewrites.images.winograd": {
         "_FEWEST_WINDOWS": 1,
         "_FEWEST_IN_STRIPS": 1,
         "_LEAST_WORK": 1,

@@ -156,6 +156,28 @@ def test_no_operand_is_made_dense_for_nothing(target):
     assert wrong == set(DENSE_OPERANDS[target])
 
 
+@pytest.mark.parametrize(
+    ("target", "arguments"),
+    [
+        (aten.randn_like.default, ()),
+        (aten.rand_like.default, ()),
+        (aten.randint_like.default, (9,)),
+        (aten.poisson.default, ()),
+        (aten.bernoulli.default, ()),
+        (aten.exponential.default, ()),
+        (aten.normal_functional.default, ()),
+    ],
+    ids=str,
+)
+def test_random_numbers_do_not_depend_on_how_an_operand_lies(target, arguments):
+    values = torch.rand(4, 6, 5)
+    torch.manual_seed(7)
+    expected = target(values, *arguments)
+    for layout, strided in list_layouts(values):
+        torch.manual_seed(7)
+        assert torch.equal(find_call(target)(strided, *arguments), expected), layout
+
+
 class FirstToken(nn.Module):
     """A loss on one token, whose other tokens are read as well."""
 

@@ -52,10 +52,20 @@ DENSE_OPERANDS: Mapping[Any, Mapping[int, MakeDense]] = {
 }
 
 
+def _find_demands(target: Any) -> Mapping[int, MakeDense]:
+    if target in DENSE_OPERANDS or not isinstance(target, torch._ops.OpOverload):
+        return DENSE_OPERANDS.get(target, {})
+    if torch.Tag.nondeterministic_seeded not in target.tags:
+        return {}
+    # Random numbers are sampled in the order of memory, which a rewrite must not decide.
+    schema: Any = target._schema
+    return _all(make_dense, *(place for place, entry in enumerate(schema.arguments) if str(entry.type) == "Tensor"))
+
+
 def guard_operands(target: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """A callable of an operator that makes operands dense where its kernel needs that."""
-    demands = DENSE_OPERANDS.get(target)
-    if demands is None:
+    demands = _find_demands(target)
+    if not demands:
         return call
     names = [argument.name for argument in target._schema.arguments]
     by_name = {names[place]: make for place, make in demands.items()}

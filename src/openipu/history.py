@@ -50,6 +50,7 @@ class History:
 
     compiled: Counter[CompiledProgram] = field(default_factory=Counter)  # in the order of their first compilation
     profiles: dict[CompiledProgram, Path] = field(default_factory=dict)  # where the last profile of each was written
+    verified: Counter[tuple[str, bool]] = field(default_factory=Counter)  # calls by program, and whether they agreed
     executables: list[Executable] | None = None  # all of them, for those who export; None: nobody does
     ops: Counter[OpUse] | None = None  # of all compiled programs; None: nobody wants them, and no detail is planned
 
@@ -62,6 +63,10 @@ class History:
         if self.ops is not None:
             for op in plan.ops:
                 self.ops[OpUse(op.op, op.line.file, op.line.line) if op.line else OpUse(op.op)] += 1
+
+    def note_verified(self, program: str, agrees: bool) -> None:
+        """A call was compared with the reference engine."""
+        self.verified[program, agrees] += 1
 
 
 def _sum_up(plan: Plan, report_directory: Path | None) -> CompiledProgram:

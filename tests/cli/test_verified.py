@@ -46,6 +46,14 @@ def test_run_names_the_rule_and_goes_on(shell, script):
     assert "no difference" in again.stdout
 
 
+def test_the_summary_counts_verified_calls(shell, script):
+    differs = shell("run", "--verify=2", str(script))
+    assert "verified: inference: differs from the reference" in differs.stderr
+    script.write_text(script.read_text().replace("aten.sin", "aten.tanh"))
+    agrees = shell("run", "--verify=2", str(script))
+    assert "verified: inference: 1 call agrees with the reference" in agrees.stderr
+
+
 def test_a_reference_run_has_no_rules(shell, script):
     assert "right True" in shell("run", "--quiet", "--engine", "reference", str(script)).stdout
 

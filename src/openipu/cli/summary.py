@@ -39,6 +39,15 @@ def close_run(history: History, *, quiet: bool, failed: bool) -> None:
                 _print_program(console, compiled, count, report, history.profiles.get(compiled))
         except OpenIpuError as error:
             console.print(f"openipu: no report of {escape(compiled.name)}: {escape(str(error))}", soft_wrap=True)
+    if not quiet:
+        _print_verified(console, history)
+
+
+def _print_verified(console: Console, history: History) -> None:
+    for (name, agrees), count in history.verified.items():
+        calls = "1 call agrees" if count == 1 else f"{count} calls agree"
+        text = f"{calls} with the reference" if agrees else "[bold]differs from the reference[/bold]: see the warning"
+        console.print(f"\nverified: {escape(name)}: {text}", soft_wrap=True)
 
 
 def close_trace(directory: Path, started: float, *, quiet: bool) -> None:

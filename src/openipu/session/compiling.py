@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -235,7 +236,7 @@ def _compile(
         with span(COMPILE, "make executable"):
             executable = Executable(program, plan.options)
             if plan.options.verify:
-                verify_calls(executable, plan.options.verify)
+                verify_calls(executable, plan.options.verify, partial(history.note_verified, plan.name))
         compiled = Compiled(program, plan, executable, time.perf_counter() - started, directory)
         progress(100)
         if is_watched():

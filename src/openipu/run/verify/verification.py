@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,10 @@ class VerificationWarning(UserWarning):
 class Verification:
     """Compares calls of one executable."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, note: Callable[[bool], None] = lambda agrees: None) -> None:
+        """`note` is told of each compared call whether it agrees with the reference."""
         self.steps = steps
+        self._note = note
         self.compared = 0  # calls
         self.fault: Fault | None = None
         self.differences: list[Difference] = []
@@ -86,6 +88,7 @@ class Verification:
         except Exception as error:
             differences = [describe_error(error)]
         self.compared += 1
+        self._note(not differences)
         if not differences:
             _logger.info("%s: call %d agrees with the reference.", executable.program.name, self.compared)
             return own
@@ -128,9 +131,11 @@ class Verification:
             )
 
 
-def verify_calls(executable: Executable, steps: int) -> Verification:
+def verify_calls(
+    executable: Executable, steps: int, note: Callable[[bool], None] = lambda agrees: None
+) -> Verification:
     """Compare the first calls of an executable with the reference."""
-    executable.check = verification = Verification(steps)
+    executable.check = verification = Verification(steps, note)
     return verification
 
 

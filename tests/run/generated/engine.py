@@ -33,7 +33,7 @@ STEPS = 2
 _NEEDED = frozenset(
     {
         *("add taps", "keep what a run needs", "count gradients for the loss scale", "own outputs"),
-        *("read weights of earlier updates", "round as the options say", "draw from the seed"),
+        *("read weights of earlier updates", "round as the options say", "sample from the seed"),
         *("add gradients to their accumulators", "weigh gradients", "update as soon as a gradient is there"),
         *("check arithmetic", "simplify", "widen half products", "remove no-operations"),
         *("shorten conversions", "skip exact roundings", "remove dead code"),
@@ -126,7 +126,7 @@ def watch_passes() -> Iterator[Watch]:
             stack.enter_context(mock.patch.object(module, "apply_passes", watch.apply))
         wrapped = tuple((name, watch.wrap(name, function)) for name, function in simplify.PASSES)
         stack.enter_context(mock.patch.object(simplify, "PASSES", wrapped))
-        stack.enter_context(mock.patch.object(simplify, "seed_draws", dict(wrapped)["draw from the seed"]))
+        stack.enter_context(mock.patch.object(simplify, "seed_draws", dict(wrapped)["sample from the seed"]))
         for name, sizes in _SIZES.items():
             module = importlib.import_module(f"openipu.run.{name}")
             for constant, value in sizes.items():

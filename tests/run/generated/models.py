@@ -194,8 +194,8 @@ def recurrent_models(w: Writer) -> None:
 
 
 MODELS: dict[str, Family] = {
-    "encoder_models": Family(encoders, ("compute alone what is read alone",)),
-    "language_models": Family(language_models, ("gradients of classes in one call",)),
-    "image_models": Family(image_models, ("images with channels last",)),
+    "encoder_models": Family(encoders, ("last-token pruning",)),
+    "language_models": Family(language_models, ("cross-entropy gradient in one call",)),
+    "image_models": Family(image_models, ("channels-last images",)),
     "recurrent_models": Family(recurrent_models, ("recurrent layers by oneDNN",)),
 }

@@ -622,16 +622,16 @@ def checked(w: Writer) -> None:
 
 
 FAMILIES: dict[str, Family] = {
-    "tokens": Family(tokens, ("compute alone what is read alone",)),
+    "tokens": Family(tokens, ("last-token pruning",)),
     "gelu": Family(gelu, ("gelu in one call", "gelu and its gradient in one call each"), ("gelu by a kernel",)),
-    "classes": Family(classes, ("gradients of classes in one call",)),
+    "classes": Family(classes, ("cross-entropy gradient in one call",)),
     "attention": Family(attention, ("attention in one call",)),
     "images": Family(
         images,
-        ("images with channels last", "pack convolutions of inference"),
+        ("channels-last images", "pack convolutions of inference"),
         ("norms of images by kernels",),
     ),
-    "keras_images": Family(keras_images, ("multiply single pixels", "lay out filters once")),
+    "keras_images": Family(keras_images, ("1x1 convolutions as products", "lay out filters once")),
     "pooling": Family(pooling, ("pool before rectifying",)),
     "products": Family(
         products,
@@ -643,19 +643,19 @@ FAMILIES: dict[str, Family] = {
         recurrent,
         ("recurrent layers by oneDNN", "pack recurrent layers of inference"),
     ),
-    "reused": Family(reused, ("write over what is not read again",)),
+    "reused": Family(reused, ("reuse dead memory",)),
     "views": Family(
         views,
         ("remove no-operations", "fold constants", "share views", "share costly values", "remove dead code"),
     ),
     "sums": Family(sums),
     "norms": Family(norms),
-    "dropped": Family(dropped, ("choose kept elements by whole numbers",)),
-    "random": Family(random_masks, ("draw from the seed",), ("draw masks while multiplying, by a kernel",)),
+    "dropped": Family(dropped, ("dropout masks by integer comparison",)),
+    "random": Family(random_masks, ("sample from the seed",), ("dropout by a kernel",)),
     "halves": Family(halves, ("widen half products", "skip exact roundings", "read weights in float32")),
     "rounded": Family(
         rounded,
-        ("round as the options say", "draw and round in one call", "keep rounded values in float32"),
+        ("round as the options say", "stochastic rounding in one call", "keep rounded values in float32"),
         ("products with half partials by a kernel",),
     ),
     "buffers": Family(buffers, ("write into buffers",)),

@@ -212,7 +212,7 @@ def test_inputs_are_left_alone(start_inference):
 def test_rules_have_names_of_their_own():
     rules = list_rules()
     assert len(set(rules)) == len(rules) > 20
-    assert "draw from the seed" not in rules  # without it, results would be others
+    assert "sample from the seed" not in rules  # without it, results would be others
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "1.5", "٣"])

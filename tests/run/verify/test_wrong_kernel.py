@@ -22,7 +22,7 @@ from openipu.run.kernels.kernel import CPP_FOLDER
 from openipu.run.verify import VerificationWarning, verify_calls
 
 _RIGHT, _WRONG = "return values * (", "return values * 0.99f * ("  # a scale that is 1 % off
-_RULE = "draw masks while multiplying, by a kernel"
+_RULE = "dropout by a kernel"
 
 
 @pytest.fixture(scope="module")

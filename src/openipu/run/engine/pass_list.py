@@ -95,7 +95,7 @@ class Pass:
 
 
 # Rules outside of the lists, for `list_rules`.
-FOLD_MICRO_BATCHES = "run micro-batches as one"
+FOLD_MICRO_BATCHES = "batch micro-batches"
 GROUP_UPDATES = "update parameters together"
 ACCUMULATE_PRODUCTS = "add products to accumulators in one call"
 
@@ -121,7 +121,7 @@ MICRO: tuple[Pass, ...] = (
         needed=True,  # its own passes are rules
     ),
     Pass(
-        "compute alone what is read alone",
+        "last-token pruning",
         lambda draft, setting: narrow_rows(draft),
         lambda setting: not setting.options.floating_point_exceptions,  # of entries that are not read, too
     ),
@@ -157,16 +157,16 @@ def _checks(setting: Setting) -> bool:
     return setting.options.floating_point_exceptions
 
 
-def _hurries(setting: Setting) -> bool:
+def _is_unchecked(setting: Setting) -> bool:
     return not setting.options.floating_point_exceptions
 
 
 def _infers(setting: Setting) -> bool:
-    return _hurries(setting) and not setting.options.training
+    return _is_unchecked(setting) and not setting.options.training
 
 
 def _trains(setting: Setting) -> bool:
-    return _hurries(setting) and setting.options.training
+    return _is_unchecked(setting) and setting.options.training
 
 
 def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
@@ -175,7 +175,7 @@ def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
 
     def may_use(setting: Setting) -> bool:
         exact = kernel.accuracy is Accuracy.SAME_BITS or not setting.options.deterministic
-        return _hurries(setting) and exact and kernel in setting.library
+        return _is_unchecked(setting) and exact and kernel in setting.library
 
     return may_use
 
@@ -194,17 +194,17 @@ _ACCUMULATE = Pass(
 
 # With the memory that it will run on, and the updater.
 BOUND: tuple[Pass, ...] = (
-    Pass("choose kept elements by whole numbers", lambda draft, setting: compare_whole_numbers(draft), _hurries),
-    Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _hurries),
+    Pass("dropout masks by integer comparison", lambda draft, setting: compare_whole_numbers(draft), _is_unchecked),
+    Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _is_unchecked),
     Pass(
-        "images with channels last",
+        "channels-last images",
         lambda draft, setting: lay_out_images(
             draft, setting.library[WINOGRAD] if _may_use(WINOGRAD)(setting) else None
         ),
-        _hurries,
+        _is_unchecked,
     ),
-    Pass("multiply single pixels", lambda draft, setting: use_products(draft), _hurries),
-    Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _hurries),
+    Pass("1x1 convolutions as products", lambda draft, setting: use_products(draft), _is_unchecked),
+    Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _is_unchecked),
     _ACCUMULATE,
     Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
     Pass(
@@ -219,7 +219,7 @@ BOUND: tuple[Pass, ...] = (
     Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks, needed=True),
     Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
     Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
-    Pass("gradients of classes in one call", lambda draft, setting: join_class_gradients(draft), _trains),
+    Pass("cross-entropy gradient in one call", lambda draft, setting: join_class_gradients(draft), _trains),
     Pass(
         "norms of images by kernels",
         lambda draft, setting: join_norms(draft, setting.library[CHANNEL_NORMS]),
@@ -246,15 +246,15 @@ BOUND: tuple[Pass, ...] = (
         lambda draft, setting: pack_recurrent(draft, setting.device_memory),
         _infers,
     ),
-    Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _hurries),
-    Pass("draw and round in one call", lambda draft, setting: fuse_draws(draft.graph), _hurries),
-    Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _hurries),
+    Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _is_unchecked),
+    Pass("stochastic rounding in one call", lambda draft, setting: fuse_draws(draft.graph), _is_unchecked),
+    Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _is_unchecked),
     Pass(
         "products with half partials by a kernel",
         lambda draft, setting: join_half_products(draft, setting.library[HALF_PRODUCTS], updates=_updates(setting)),
         _may_use(HALF_PRODUCTS),
     ),
-    Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _hurries),
+    Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _is_unchecked),
     Pass(
         "gradients of weights by a kernel",
         lambda draft, setting: use_product_kernel(draft, setting.library[WEIGHT_GRADIENTS]),
@@ -265,19 +265,19 @@ BOUND: tuple[Pass, ...] = (
         lambda draft, setting: use_gelu_kernel(draft, setting.library[GELU]),
         lambda setting: _trains(setting) and _may_use(GELU)(setting),
     ),
-    Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _hurries),
+    Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _is_unchecked),
     Pass(
-        "draw masks while multiplying, by a kernel",
+        "dropout by a kernel",
         lambda draft, setting: use_dropout_kernel(draft, setting.library[DROPOUT]),
         _may_use(DROPOUT),
     ),
     Pass(
-        "draw and round by a kernel",
+        "stochastic rounding by a kernel",
         lambda draft, setting: bind_rounding(draft.graph, setting.library[STOCHASTIC_ROUNDING][ROUND]),
         lambda setting: STOCHASTIC_ROUNDING in setting.library,
     ),
     # Behind all that read schemas, or whose functions may keep what they are given.
-    Pass("write over what is not read again", lambda draft, setting: reuse_memory(draft), _hurries),
+    Pass("reuse dead memory", lambda draft, setting: reuse_memory(draft), _is_unchecked),
 )
 
 

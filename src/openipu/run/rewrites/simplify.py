@@ -207,7 +207,7 @@ def _is_spread(node: fx.Node) -> bool:
 PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
     ("remove no-operations", remove_no_operations),
     ("shorten conversions", shorten_conversions),
-    ("draw from the seed", seed_draws),
+    ("sample from the seed", seed_draws),
     ("widen half products", widen_half_products),
     ("skip exact roundings", skip_exact_roundings),
     ("fold constants", fold_constants),
@@ -218,7 +218,7 @@ PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
 
 
 # What defines results. All others only save time, and may be switched off.
-NEEDED = frozenset({"shorten conversions", "draw from the seed", "widen half products"})
+NEEDED = frozenset({"shorten conversions", "sample from the seed", "widen half products"})
 
 
 def simplify(draft: Draft, *, body: bool = False, without: Collection[str] = ()) -> None:

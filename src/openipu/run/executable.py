@@ -185,13 +185,17 @@ class Executable:
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
         self._lanes.first.memory.check_ready()
-        return self.run_once(leaves) if self.check is None else self.check.run(self, leaves)
+        if self.check is not None:
+            return self.check.run(self, leaves)
+        result = None if self._single is None else self._single.run(leaves)
+        return self._run_call(leaves) if result is None else result
 
     def run_once(self, leaves: Sequence[Any]) -> RunResult:
         """One call by this executable's own engine, whatever checks its calls."""
         result = None if self._single is None else self._single.run(leaves)
-        if result is not None:
-            return result
+        return self._run_call(leaves) if result is None else result
+
+    def _run_call(self, leaves: Sequence[Any]) -> RunResult:
         entries, needed, options = self._entries, self._needed, self.options
         if len(leaves) < needed:
             raise InputError(

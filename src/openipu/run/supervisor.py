@@ -50,6 +50,7 @@ class EngineSupervisor:
         self._adopted: KernelLibrary | None = None  # of another engine of this program, and no others
         self._patience = NEVER  # seconds of steps before they are compiled
         self._spent_seconds = 0.0
+        self._waits_for_kernels = False  # the engine was built without some that may arrive
         self.engine: Engine | None = None
 
     @property
@@ -82,7 +83,7 @@ class EngineSupervisor:
 
     def use_reference(self) -> None:
         """Run operator by operator from now on."""
-        self._refers = True
+        self._refers, self._waits_for_kernels = True, False
         for lane in self._lanes.lanes:
             lane.updater = lane.function = None
         self.engine = ReferenceEngine(self._program, self._lanes, self._options)
@@ -93,7 +94,7 @@ class EngineSupervisor:
 
     def note_run(self, seconds: float) -> None:
         """After each run: have kernels compiled once that is worth it, and use them once all of them are there."""
-        if self._refers or len(self._library) == len(self._kernels):
+        if not self._waits_for_kernels:
             return
         self._spent_seconds += seconds
         if self._spent_seconds > self._patience:
@@ -101,13 +102,19 @@ class EngineSupervisor:
             self._provider.request(self._kernels)
             mark_moment(COMPILE, "C++ kernels: begun in another process")
         library = self._provider.poll()
-        known = [kernel for kernel in self._kernels if kernel in library]
-        missing = [kernel for kernel in self._kernels if kernel not in library]
-        if len(known) > len(self._library) and all(self._provider.explain_failure(kernel) for kernel in missing):
+        if self._list_unfinished(library):
+            return
+        self._waits_for_kernels = False  # each has arrived, or has failed
+        if any(kernel in library and kernel not in self._library for kernel in self._kernels):
             self.engine = self._build_engine()
             release_pages()
             _logger.info("%s uses C++ kernels from here on.", self._program.name)
             mark_moment(COMPILE, "C++ kernels: taken over")
+
+    def _list_unfinished(self, library: KernelLibrary) -> list[Kernel]:
+        """Kernels that may still arrive."""
+        missing = [kernel for kernel in self._kernels if kernel not in library]
+        return [kernel for kernel in missing if self._provider.explain_failure(kernel) is None]
 
     def _find_kernels(self) -> None:
         """Which kernels this program could use; compile them if they are to be waited for."""
@@ -137,6 +144,7 @@ class EngineSupervisor:
             self._library, self._kernels = self._adopted, tuple(self._adopted)
         else:
             self._library = self._provider.load(self._kernels).select(self._kernels)
+        self._waits_for_kernels = bool(self._list_unfinished(self._library))
         make_draft = partial(self._draft, fold, self._library)
         return FastEngine(self._program, self._lanes, self._options, plan, make_draft, fold, self._library)
 

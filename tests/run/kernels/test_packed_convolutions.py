@@ -199,8 +199,7 @@ def test_newly_loaded_weights_and_statistics_are_packed_again() -> None:
 
 
 def test_a_training_program_packs_nothing() -> None:
-    names = [entry.name for entry in pass_list.BOUND if "convolutions" in entry.name]
-    entry = next(entry for entry in pass_list.BOUND if entry.name == names[0])
+    (entry,) = [entry for entry in pass_list.BOUND if entry.name == "pack convolutions of inference"]
     setting = pass_list.Setting(None, RunOptions(training=True))  # type: ignore[arg-type]
     assert not entry.when(setting)
 

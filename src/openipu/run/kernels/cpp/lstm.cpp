@@ -38,7 +38,7 @@ constexpr int MOST_ROWS = LANES == 16 ? 6 : LANES == 8 ? 3 : 2;  // with AVX-512
 constexpr int64_t PARALLEL_WORK = 1 << 16;                       // multiplications: below, one thread is faster
 constexpr int64_t BLOCK = 4 * LANES, LINE = 16;                  // numbers of a block's row, and of a line of the cache
 constexpr float LARGEST = 60;                                    // power of two: the product of two is still a number
-constexpr int64_t SAMPLES_APIECE = 8;  // of each thread; with fewer, sharing units out is as quick or quicker
+constexpr int64_t SAMPLES_APIECE = 8;  // of each thread; with fewer, sharing units out is as fast or faster
 constexpr int64_t PATIENCE = 4096;     // rounds, tens of microseconds: longer than a step of few samples
 #if defined(__x86_64__)
 #define PAUSE() __builtin_ia32_pause()

@@ -118,11 +118,12 @@ def _keep(
     run: Run,
 ) -> torch.Tensor:
     count, rows, columns = seed.numel() * math.prod(shape), math.prod(shape[:-1]), shape[-1] if shape else 1
+    seeds = seed.contiguous()  # held while the kernel runs
     try:
         arguments = DropoutArguments(
             values=address_of(values, count),
             results=address_of(results, count),
-            seeds=address_of(seed.contiguous(), seed.numel(), torch.int32),
+            seeds=address_of(seeds, seed.numel(), torch.int32),
             seed_count=seed.numel(),
             draw=draw,
             rounding_draw=rounding,

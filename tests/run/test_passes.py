@@ -37,7 +37,7 @@ def targets(subject: Draft) -> list:
 
 
 def test_every_pass_has_a_name_of_its_own():
-    names = [name for name, _ in PASSES]
+    names = [entry.name for entry in PASSES]
     assert len(set(names)) == len(names) > 3
 
 

@@ -12,12 +12,13 @@ from functools import partial
 
 from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.engine import Engine, FastEngine
 from openipu.run.engine.fold_choice import apply_fold, choose_fold
 from openipu.run.engine.kernel_choice import list_kernels
 from openipu.run.engine.lanes import Lanes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLD_MICRO_BATCHES, FOLDED, GROUP_UPDATES, Setting, apply_passes
+from openipu.run.engine.pass_list import FOLD_MICRO_BATCHES, FOLDED, GROUP_UPDATES, Setting
 from openipu.run.engine.patience import NEVER, choose_patience
 from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import Kernel, KernelLibrary, KernelProvider
@@ -162,5 +163,5 @@ class EngineSupervisor:
         folded = apply_fold(draft, fold)
         assert folded is not None
         setting = Setting(self._program, self._options, memory=self._lanes.first.memory, library=library)
-        apply_passes(FOLDED, folded, setting)
+        apply_passes(FOLDED, folded, setting, self._options.without_rules)
         return folded

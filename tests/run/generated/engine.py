@@ -7,7 +7,6 @@ leave a graph as it is.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,12 +18,13 @@ import torch
 from generated.case import Case
 from openipu.capture import capture_program, describe_optimizer, mark_loss, read_hyper_parameters
 from openipu.graph import EngineMode, RunOptions
-from openipu.run import Executable, split_micro_batch, supervisor
+from openipu.run import Executable, split_micro_batch, supervisor, thresholds
+from openipu.run.drafts.passes import Pass
 from openipu.run.engine import micro
-from openipu.run.engine.pass_list import Pass, Setting
 from openipu.run.kernels import find_provider
 from openipu.run.kernels.catalog import DIRECT_CONVOLUTION, KERNELS
 from openipu.run.rewrites import simplify
+from openipu.run.rewrites.products import onednn_products, weight_gradients
 
 Values = dict[str, torch.Tensor]
 
@@ -39,34 +39,29 @@ _NEEDED = frozenset(
         *("shorten conversions", "skip exact roundings", "remove dead code"),
     }
 )
-# Below these sizes a pass is not worth its overhead: here, graphs are small.
-_SIZES: dict[str, dict[str, Any]] = {
-    "rewrites.fusion.class_gradients": {"_SMALLEST_ELEMENTS": 8},
-    "rewrites.in_place.reused_memory": {"_SMALLEST_ELEMENTS": 4},
-    "rewrites.products.weight_gradients": {
-        "_LEAST_WORK": 64,
-        "_LEAST_DEPTH": 2,
-        "_LEAST_SIDE": 2,
-        "prefers_other_products": lambda: True,
-    },
-    "rewrites.products.onednn_products": {
-        "_SMALLEST_ELEMENTS": 8,
-        "_LEAST_WORK": 16,
-        "_LEAST_ROW_WORK": 8,
-        "_prefers_onednn": lambda: True,
-    },
-    "rewrites.fusion.gelu_kernel": {"_SMALLEST_ELEMENTS": 8},
-    "drafts.operators": {"_FEWEST_CHANNELS": 2, "_SMALLEST_PLANE": 4},
-    "rewrites.images.layout": {"_LEAST_WORK": 1, "_LANES": 1, "_MOST_COPIED": 10.0},
-    "rewrites.images.packed_convolutions": {"_FEWEST_MULTIPLICATIONS": 1},
-    "rewrites.images.joined_norms": {"_LEAST_ELEMENTS": 8},
-    "rewrites.images.winograd": {
-        "_FEWEST_WINDOWS": 1,
-        "_FEWEST_IN_STRIPS": 1,
-        "_LEAST_WORK": 1,
-        "_LEAST_USE": 0.01,
-    },
-    "update.buckets": {"_ALONE_ELEMENTS": 24},
+# Below these sizes an optimization is not worth its overhead: here, graphs are small.
+_SIZES = {
+    "CROSS_ENTROPY_ELEMENTS": 8,
+    "REUSED_ELEMENTS": 4,
+    "WEIGHT_GRADIENT_WORK": 64,
+    "WEIGHT_GRADIENT_DEPTH": 2,
+    "WEIGHT_GRADIENT_SIDE": 2,
+    "ONEDNN_WEIGHT_ELEMENTS": 8,
+    "ONEDNN_WORK": 16,
+    "ONEDNN_ROW_WORK": 8,
+    "GELU_ELEMENTS": 8,
+    "NORM_CHANNELS": 2,
+    "NORM_PLANE": 4,
+    "NORM_ELEMENTS": 8,
+    "CHANNELS_LAST_WORK": 1,
+    "CHANNELS_LAST_COPIED": 10.0,
+    "CONVOLUTION_VECTOR": 1,
+    "PACKED_CONVOLUTION_WORK": 1,
+    "WINOGRAD_WINDOWS": 1,
+    "WINOGRAD_STRIP_WINDOWS": 1,
+    "WINOGRAD_WORK": 1,
+    "WINOGRAD_USE": 0.01,
+    "UPDATED_ALONE_ELEMENTS": 24,
 }
 
 
@@ -95,22 +90,13 @@ class Watch:
         if _describe(draft) != before:
             self._changed.add(name)
 
-    def apply(self, passes: Sequence[Pass], draft: Any, setting: Setting) -> None:
+    def apply(self, passes: Sequence[Pass[Any]], draft: Any, setting: Any, without: Collection[str] = ()) -> None:
         """What stands for the engine's own loop over its passes."""
         for entry in passes:
             if entry.when(setting) and self.runs(entry.name):
                 before = _describe(draft)
                 entry.apply(draft, setting)
                 self.note(entry.name, draft, before)
-
-    def wrap(self, name: str, function: Any) -> Any:
-        def apply(draft: Any) -> None:
-            if self.runs(name):
-                before = _describe(draft)
-                function(draft)
-                self.note(name, draft, before)
-
-        return apply
 
 
 def _describe(draft: Any) -> list[Any]:
@@ -122,15 +108,12 @@ def watch_passes() -> Iterator[Watch]:
     """Count what passes do, and let them work on small graphs, too."""
     watch = Watch()
     with ExitStack() as stack:
-        for module in (micro, supervisor):
+        for module in (micro, supervisor, simplify):
             stack.enter_context(mock.patch.object(module, "apply_passes", watch.apply))
-        wrapped = tuple((name, watch.wrap(name, function)) for name, function in simplify.PASSES)
-        stack.enter_context(mock.patch.object(simplify, "PASSES", wrapped))
-        stack.enter_context(mock.patch.object(simplify, "seed_draws", dict(wrapped)["sample from the seed"]))
-        for name, sizes in _SIZES.items():
-            module = importlib.import_module(f"openipu.run.{name}")
-            for constant, value in sizes.items():
-                stack.enter_context(mock.patch.object(module, constant, value))
+        for name, size in _SIZES.items():
+            stack.enter_context(mock.patch.object(thresholds, name, size))
+        for module, choice in ((weight_gradients, "prefers_other_products"), (onednn_products, "_prefers_onednn")):
+            stack.enter_context(mock.patch.object(module, choice, return_value=True))
         yield watch
 
 
@@ -140,7 +123,7 @@ def list_passes() -> list[str]:
 
     names = [entry.name for entry in (*MICRO, *FOLDED, *BOUND)]
     place = names.index("simplify") + 1
-    return [*names[:place], *(name for name, _ in simplify.PASSES), *names[place:]]
+    return [*names[:place], *(entry.name for entry in simplify.PASSES), *names[place:]]
 
 
 def install_kernels() -> None:

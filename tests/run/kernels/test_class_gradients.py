@@ -10,16 +10,15 @@ from torch import nn
 from torch.nn import functional
 
 from openipu.graph import EngineMode, OutputKind, RunOptions, Tap
+from openipu.run import thresholds
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.engine import micro
 from openipu.run.engine.micro import draft_micro
-from openipu.run.rewrites.fusion import class_gradients
 from openipu.run.rewrites.fusion.class_gradients import (
     differentiate_classes,
     differentiate_in_place,
     join_class_gradients,
 )
-from openipu.run.rewrites.in_place import reused_memory
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
 aten = torch.ops.aten
@@ -29,9 +28,9 @@ TWO_CALLS = (aten.nll_loss_backward.default, aten._log_softmax_backward_data.def
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(class_gradients, "_SMALLEST_ELEMENTS", 1)
-    monkeypatch.setattr(reused_memory, "_SMALLEST_ELEMENTS", 1)
-    monkeypatch.setattr(class_gradients, "_CACHED_BYTES", 5 * CLASSES * 4)  # five rows at a time, then what is left
+    monkeypatch.setattr(thresholds, "CROSS_ENTROPY_ELEMENTS", 1)
+    monkeypatch.setattr(thresholds, "REUSED_ELEMENTS", 1)
+    monkeypatch.setattr(thresholds, "CROSS_ENTROPY_CACHED_BYTES", 5 * CLASSES * 4)  # five rows at a time
 
 
 @pytest.fixture

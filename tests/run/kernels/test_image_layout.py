@@ -8,10 +8,9 @@ from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import EngineMode, OutputMode, RunOptions
-from openipu.run import Executable
+from openipu.run import Executable, thresholds
 from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import WINOGRAD
-from openipu.run.rewrites.images import layout
 from openipu.run.rewrites.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
 from openipu.run.rewrites.images.layout import lay_out_images
 from openipu.run.rewrites.images.winograd import (
@@ -127,11 +126,11 @@ BATCH = 4
 @pytest.fixture
 def eager_pass(monkeypatch):
     """Small models go through the pass as well; says what came of them."""
-    monkeypatch.setattr(layout, "_LEAST_WORK", 0)
-    monkeypatch.setattr(layout, "_MOST_COPIED", 100.0)
-    monkeypatch.setattr("openipu.run.rewrites.images.winograd._LEAST_WORK", 0)
-    monkeypatch.setattr("openipu.run.rewrites.images.winograd._FEWEST_WINDOWS", 1)
-    monkeypatch.setattr("openipu.run.rewrites.images.winograd._FEWEST_IN_STRIPS", 1)
+    monkeypatch.setattr(thresholds, "CHANNELS_LAST_WORK", 0)
+    monkeypatch.setattr(thresholds, "CHANNELS_LAST_COPIED", 100.0)
+    monkeypatch.setattr(thresholds, "WINOGRAD_WORK", 0)
+    monkeypatch.setattr(thresholds, "WINOGRAD_WINDOWS", 1)
+    monkeypatch.setattr(thresholds, "WINOGRAD_STRIP_WINDOWS", 1)
     drafts = []
 
     def note(draft, winograd):
@@ -262,7 +261,7 @@ def test_a_convolution_of_single_pixels_is_a_product(eager_pass):
 
 
 def test_many_pixels_are_left_to_the_convolution(eager_pass, monkeypatch):
-    monkeypatch.setattr(layout, "_MANY_PIXELS", 1)
+    monkeypatch.setattr(thresholds, "PRODUCT_PIXELS", 1)
     executable, *_ = make_executable(Bottlenecks)
     check(executable, Bottlenecks)
     (draft,) = eager_pass
@@ -270,7 +269,7 @@ def test_many_pixels_are_left_to_the_convolution(eager_pass, monkeypatch):
 
 
 def test_a_model_with_many_copies_is_left_as_it_was(eager_pass, monkeypatch):
-    monkeypatch.setattr(layout, "_MOST_COPIED", 0.25)
+    monkeypatch.setattr(thresholds, "CHANNELS_LAST_COPIED", 0.25)
     train(*make_executable(Readers), steps=1)
     (draft,) = eager_pass
     assert not count(draft, LAST | {turn_back})
@@ -278,7 +277,7 @@ def test_a_model_with_many_copies_is_left_as_it_was(eager_pass, monkeypatch):
 
 
 def test_a_small_model_is_left_as_it_was(eager_pass, monkeypatch):
-    monkeypatch.setattr(layout, "_LEAST_WORK", 1 << 26)
+    monkeypatch.setattr(thresholds, "CHANNELS_LAST_WORK", 1 << 26)
     train(*make_executable(Bottlenecks), steps=1)
     (draft,) = eager_pass
     assert not count(draft, LAST | {turn_back})
@@ -286,7 +285,7 @@ def test_a_small_model_is_left_as_it_was(eager_pass, monkeypatch):
 
 def test_half_trains_as_it_did(eager_pass, monkeypatch):
     found = train(*make_executable(Bottlenecks, half=True))
-    monkeypatch.setattr(layout, "_LEAST_WORK", 1 << 40)
+    monkeypatch.setattr(thresholds, "CHANNELS_LAST_WORK", 1 << 40)
     expected = train(*make_executable(Bottlenecks, half=True))
     torch.testing.assert_close(found, expected, rtol=5e-3, atol=5e-3)
     with_pass, without = eager_pass

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from openipu.graph import OutputKind, RunOptions
+from openipu.run import thresholds
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.engine.micro import draft_micro
 from openipu.run.engine.pass_list import BOUND, Setting
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import COMPUTE_GELU, GELU
-from openipu.run.rewrites.fusion import gelu_kernel as native_gelu
 from openipu.run.rewrites.fusion.gelu_kernel import (
     compute_gelu,
     differentiate_gelu,
@@ -76,7 +76,7 @@ def test_values_that_lie_turned_are_bent_where_they_are(kernel):
 
 @pytest.mark.slow
 def test_a_graph_bends_natively_and_leaves_other_forms_alone(build_program, monkeypatch, use_kernels):
-    monkeypatch.setattr(native_gelu, "_SMALLEST_ELEMENTS", 1)
+    monkeypatch.setattr(thresholds, "GELU_ELEMENTS", 1)
 
     def layer(x, gradient):
         bent = aten.gelu(x, approximate="tanh")

@@ -10,10 +10,11 @@ from torch import nn
 
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, Program, RunOptions
-from openipu.run import Executable
+from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engine.pass_list import FOLDED, Setting
 from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import GEMV
@@ -73,7 +74,7 @@ def count_native(draft: Draft) -> int:
 def kernels(use_kernels: Callable[..., KernelLibrary], monkeypatch: pytest.MonkeyPatch) -> KernelLibrary:
     """The kernel, in the cache of all programs of this module."""
     library = use_kernels(GEMV)
-    monkeypatch.setattr(native_gemv, "_LEAST_ELEMENTS", 1)
+    monkeypatch.setattr(thresholds, "GEMV_ALL_ELEMENTS", 1)
     torch.manual_seed(0)
     return library
 
@@ -145,7 +146,7 @@ def test_two_rows_small_programs_and_convolutions_are_left_to_others(monkeypatch
     assert not list_inference_kernels(fold(capture(model, torch.randn(2, 150))))
     images = nn.Sequential(nn.Conv2d(16, 16, 3), nn.Flatten(), nn.Linear(3136, 32))
     assert not list_inference_kernels(fold(capture(images, torch.randn(1, 16, 16, 16)))).count(GEMV)
-    monkeypatch.setattr(native_gemv, "_LEAST_ELEMENTS", 1 << 22)
+    monkeypatch.setattr(thresholds, "GEMV_ALL_ELEMENTS", 1 << 22)
     assert not list_inference_kernels(fold(capture(model, torch.randn(1, 150))))
 
 

@@ -11,11 +11,12 @@ from torch import nn
 
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, Program, RunOptions
-from openipu.run import Executable
+from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.onednn_lstm import LSTM_ONEDNN
+from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engine.pass_list import FOLDED, Setting
 from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import LSTM
@@ -69,7 +70,7 @@ def list_names(draft: Draft) -> list[str]:
 def kernels(use_kernels: Callable[..., KernelLibrary], monkeypatch: pytest.MonkeyPatch) -> KernelLibrary:
     """The kernel, in the cache of all programs of this module."""
     library = use_kernels(LSTM)
-    monkeypatch.setattr("openipu.run.rewrites.recurrent.lstm_kernel._LEAST_WORK", 1)
+    monkeypatch.setattr(thresholds, "LSTM_WORK", 1)
     torch.manual_seed(0)
     return library
 

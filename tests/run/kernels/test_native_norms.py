@@ -12,11 +12,10 @@ from torch.nn import functional
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import EngineMode, RunOptions
-from openipu.run import Executable
+from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import CHANNEL_NORMS, DIFFERENTIATE_NORM, NORMALIZE
-from openipu.run.rewrites.images import joined_norms, layout
 from openipu.run.rewrites.images.joined_norms import join_norms
 from openipu.run.rewrites.images.norms import differentiate, normalize
 
@@ -195,8 +194,8 @@ def check(executable, inputs, net, steps=3):
 @pytest.fixture
 def drafts(monkeypatch):
     """What came of each draft; small models have their images laid out as well."""
-    monkeypatch.setattr(layout, "_LEAST_WORK", 0)
-    monkeypatch.setattr(joined_norms, "_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(thresholds, "CHANNELS_LAST_WORK", 0)
+    monkeypatch.setattr(thresholds, "NORM_ELEMENTS", 0)
     found: list[Draft] = []
 
     def join(draft, kernel):
@@ -290,7 +289,7 @@ def read_statistics_first(call, parts, other):
 
 def test_a_gradient_that_was_read_before_is_blocked_apart(monkeypatch):
     """Two norms read it, and somebody else before them."""
-    monkeypatch.setattr(joined_norms, "_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(thresholds, "NORM_ELEMENTS", 0)
     graph = fx.Graph()
     shapes = {"gradient": (2, 16, 4, 4), "results": (2, 16, 4, 4), "images": (2, 16, 4, 4), "weight": (16,)}
     values = {name: graph.placeholder(name) for name in shapes}
@@ -315,7 +314,7 @@ def test_a_gradient_that_was_read_before_is_blocked_apart(monkeypatch):
 
 @pytest.mark.parametrize("behind", [read_twice, add_and_read, add_to_itself, read_statistics_first])
 def test_what_is_read_on_the_way_stays_there(monkeypatch, behind):
-    monkeypatch.setattr(joined_norms, "_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(thresholds, "NORM_ELEMENTS", 0)
     draft = write_norm(behind)
     join_norms(draft, NO_KERNEL)
     draft.graph.lint()

@@ -8,7 +8,7 @@ from torch import nn
 
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import EngineMode, RunOptions
-from openipu.run import Executable
+from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import MULTIPLY_TRANSPOSED, WEIGHT_GRADIENTS
@@ -180,7 +180,7 @@ def test_a_deterministic_program_does_not_use_it(kernel, monkeypatch):
 
 @pytest.mark.slow
 def test_small_products_stay_where_they_are(kernel, monkeypatch):
-    monkeypatch.setattr(native_products, "_LEAST_WORK", BATCH * WIDTH * WIDTH + 1)
+    monkeypatch.setattr(thresholds, "WEIGHT_GRADIENT_WORK", BATCH * WIDTH * WIDTH + 1)
     drafts = keep_drafts(monkeypatch)
     train(*make_executable(), steps=1)
     assert not any(node.target is multiply_columns for draft in drafts for node in draft.graph.nodes)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from openipu.graph import OutputKind, RunOptions
+from openipu.run import thresholds
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.engine.micro import draft_micro
 from openipu.run.rewrites.in_place import reused_memory
@@ -19,7 +20,7 @@ SIDE = 4
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(reused_memory, "_SMALLEST_ELEMENTS", 1)
+    monkeypatch.setattr(thresholds, "REUSED_ELEMENTS", 1)
 
 
 def draw():

@@ -8,11 +8,13 @@ from torch import nn
 
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions
+from openipu.run import thresholds
+from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLDED, Setting, apply_passes
+from openipu.run.engine.pass_list import FOLDED, Setting
 from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels.catalog import WINOGRAD
-from openipu.run.rewrites.images import packed_convolutions, winograd
+from openipu.run.rewrites.images import packed_convolutions
 from openipu.run.rewrites.images.winograd import (
     WinogradConvolution,
     convolve_images,
@@ -41,7 +43,7 @@ def code(use_kernels):
 @pytest.fixture(params=[0, 1 << 20], ids=["in blocks", "in strips"])
 def way(request, monkeypatch):
     """How a filter is brought into its form: all of it for blocks of tiles, or strip by strip for all tiles."""
-    monkeypatch.setattr(winograd, "_FEW_WINDOWS", request.param)
+    monkeypatch.setattr(thresholds, "WINOGRAD_FEW_WINDOWS", request.param)
 
 
 @pytest.fixture(params=[1, 2, 3], ids=lambda count: f"{count} threads")
@@ -95,8 +97,8 @@ def test_gradients_are_computed(code, threads, way, shape):
 
 @pytest.mark.slow
 def test_the_gradient_of_a_filter_is_summed_over_several_blocks_of_tiles(code, monkeypatch):
-    monkeypatch.setattr(winograd, "_GRADIENT_BYTES", 0)
-    monkeypatch.setattr(winograd, "_GRADIENT_BLOCK", 7)
+    monkeypatch.setattr(thresholds, "WINOGRAD_GRADIENT_BYTES", 0)
+    monkeypatch.setattr(thresholds, "WINOGRAD_GRADIENT_BLOCK", 7)
     images, filters, gradient = make_operands(2, 16, 32, 30, 20, 1)
     exact = differentiate(gradient.double(), images.double(), filters.double(), 1)[1]
     bound = differentiate(gradient.abs(), images.abs(), filters.abs(), 1)[1]
@@ -228,8 +230,8 @@ class Mostly(nn.Module):
 def test_products_count_as_work_too(monkeypatch, width, pays):
     # The filters: 9 * 16 * 16 multiplications for each of 900 pixels; the layer: 16 * width for each. A seventh of the
     # latter is 2,304 with a width of 1,008.
-    monkeypatch.setattr(packed_convolutions, "_LEAST_WINOGRAD_WORK", 0)
-    monkeypatch.setattr(winograd, "_LEAST_WORK", 0)
+    monkeypatch.setattr(thresholds, "WINOGRAD_COMPILATION_WORK", 0)
+    monkeypatch.setattr(thresholds, "WINOGRAD_WORK", 0)
     seen = list_wanted(Mostly(width).eval(), torch.randn(2, 16, 30, 30))
     assert (WINOGRAD in seen) is pays
 
@@ -244,5 +246,5 @@ def list_wanted(model, x):
 
 def test_a_program_asks_for_native_code_where_that_pays(block, monkeypatch):
     for least, wanted in ((1 << 24, True), (1 << 40, False)):
-        monkeypatch.setattr(packed_convolutions, "_LEAST_WINOGRAD_WORK", least)
+        monkeypatch.setattr(thresholds, "WINOGRAD_COMPILATION_WORK", least)
         assert list_wanted(*block).count(WINOGRAD) == wanted

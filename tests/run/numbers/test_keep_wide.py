@@ -10,12 +10,11 @@ from torch import fx, nn
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import RunOptions
 from openipu.numerics import Overflow
-from openipu.run import Executable
+from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.engine import pass_list
 from openipu.run.rewrites.half.keep_wide import add_products_in_place, keep_rounded_wide
 from openipu.run.rewrites.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
-from openipu.run.rewrites.in_place import accumulation
 from openipu.run.rewrites.in_place.accumulation import add_rounded_rows
 
 aten = torch.ops.aten
@@ -68,7 +67,7 @@ def test_a_step_gives_the_same_bits_as_through_half(monkeypatch, settings):
         "openipu.run.engine.pass_list.BOUND",
         tuple(entry for entry in pass_list.BOUND if entry.name not in left_out),
     )
-    monkeypatch.setattr(accumulation, "_SPARSE", float("inf"))
+    monkeypatch.setattr(thresholds, "SPARSE_EMBEDDING_ROWS", float("inf"))
     expected = train(**settings)
     assert torch.equal(found[0], expected[0])
     for new, old in zip(found[1], expected[1], strict=True):

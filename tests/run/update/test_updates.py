@@ -9,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import RunOptions
-from openipu.run.update import buckets
+from openipu.run import thresholds
 from openipu.run.update.contraction import contract_arithmetic
 from openipu.run.update.functions import build_rule_functions
 from openipu.run.update.in_place import write_results
@@ -78,8 +78,8 @@ def test_an_adam_without_a_kernel_takes_as_few_passes_over_memory_as_pytorchs_ow
 
 def test_updates_in_pieces_equal_whole_ones(start_training, monkeypatch):
     def train(pieces, alone):
-        monkeypatch.setattr(buckets, "PIECE_ELEMENTS", pieces)
-        monkeypatch.setattr(buckets, "_ALONE_ELEMENTS", alone)
+        monkeypatch.setattr(thresholds, "UPDATE_PIECE_ELEMENTS", pieces)
+        monkeypatch.setattr(thresholds, "UPDATED_ALONE_ELEMENTS", alone)
         model = make_model()
         optimizer = torch.optim.RMSprop(model.parameters(), lr=0.01, momentum=0.9)  # PyTorch has no one kernel for it
         trained = start_training(model, optimizer, make_data(), RunOptions(training=True))

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-_MANY_CHANNELS = 16  # with so many, the kernel compares whole vectors
-_FEWEST_CHANNELS = 8  # with fewer, turning the tensor costs more than it gains
-_SMALLEST_PLANE = 128  # pixels of a channel: below, its moments cost more than the usual kernel takes
+from openipu.run import thresholds
 
 _normalise_into = torch.ops.aten.native_batch_norm.out
 _update_statistics = torch.ops.aten._native_batch_norm_legit_functional.default._op
@@ -31,7 +29,7 @@ def max_pool_2d(
     The indices keep that order of memory, which backward puts right where it has to.
     """
     pool = torch.ops.aten.max_pool2d_with_indices.default
-    if tensor.dim() != 4 or tensor.shape[1] < _FEWEST_CHANNELS or not tensor.is_contiguous():
+    if tensor.dim() != 4 or tensor.shape[1] < thresholds.NORM_CHANNELS or not tensor.is_contiguous():
         found: tuple[torch.Tensor, torch.Tensor] = pool(tensor, kernel, stride, padding, dilation, ceil_mode)
         return found
     turned = tensor.contiguous(memory_format=torch.channels_last)
@@ -52,7 +50,7 @@ def pool_values(
     Pairs of pixels that do not overlap are four slices, of which each is compared at the speed of memory.
     """
     halves = tuple(kernel) in ((2,), (2, 2)) and tuple(stride) in ((), (2,), (2, 2)) and set(dilation) <= {1}
-    if not halves or any(padding) or ceil_mode or tensor.shape[1] >= _MANY_CHANNELS:
+    if not halves or any(padding) or ceil_mode or tensor.shape[1] >= thresholds.POOL_CHANNELS:
         return (torch.max_pool2d(tensor, kernel, stride or kernel, padding, dilation, ceil_mode),)  # type: ignore[arg-type]
     rows, columns = tensor.shape[2] // 2 * 2, tensor.shape[3] // 2 * 2
     corners = [tensor[:, :, row:rows:2, column:columns:2] for row in (0, 1) for column in (0, 1)]
@@ -120,7 +118,7 @@ def _has_planes(images: torch.Tensor, *factors: torch.Tensor | None) -> bool:
     return (
         images.dim() == 4
         and images.is_contiguous()
-        and images.shape[2] * images.shape[3] >= _SMALLEST_PLANE
+        and images.shape[2] * images.shape[3] >= thresholds.NORM_PLANE
         and images.numel() > 0
         and all(value is None or value.dtype is torch.float32 for value in (images, *factors))
     )

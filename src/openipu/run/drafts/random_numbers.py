@@ -19,6 +19,7 @@ from torch import fx
 
 from openipu.graph import GraphInput, InputKind
 from openipu.graph.library import define_operator
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 
 aten = torch.ops.aten
@@ -26,7 +27,6 @@ aten = torch.ops.aten
 SEED_NAME = "seed"
 
 _Numbers = np.ndarray[Any, np.dtype[np.int32]]
-_LARGEST_SMALL_DRAW = 1 << 15  # up to here NumPy's lower overhead wins over PyTorch's threads
 
 # Two rounds of shifting, adding without carry and multiplying spread every bit of a 32-bit number over the high ones.
 ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
@@ -79,7 +79,7 @@ def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch
     """What `compute_bits` gives, with as little overhead and memory traffic as may be; or the rows at some places."""
     batched = [] if seed.dim() == 0 else [seed.shape[0]]
     keys, steps = _list_keys(seed, draw, shape, places)
-    if keys.size * steps.size <= _LARGEST_SMALL_DRAW:
+    if keys.size * steps.size <= thresholds.NUMPY_DRAW_ELEMENTS:
         small = _hash_small(keys[:, None] + steps, finish=False)
         return torch.from_numpy(small).view([*batched, *shape])
     bits = torch.from_numpy(keys).unsqueeze(-1) + torch.from_numpy(steps)

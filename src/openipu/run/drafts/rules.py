@@ -1,21 +1,24 @@
-"""Rewrites as data: a pattern to look for, a condition, and what stands in its place.
+"""Rules: a pattern to look for, a condition, and what stands in its place.
 
 A `Rule` says which operators it looks for and which of their values it needs. Matching, the order of the operands of a
 sum or product, the readers of every value between, formats and the removal of what is no longer read are written here,
 once for all rules. The operators of a match have no readers outside of it, but for its root and for those that a rule
-names as `shared`.
+names as `shared`. Where a pattern cannot say what a rule looks for, a `Search` finds the match by a function; all else
+stays the same. What nobody reads once a match is replaced goes with it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 
+from openipu.run.drafts.aliasing import is_pure
 from openipu.run.drafts.draft import Draft
 
 aten = torch.ops.aten
@@ -83,7 +86,7 @@ def _read_pattern(operand: Any) -> Pattern:
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern was found: its values by name, and all of its operators."""
+    """Where a pattern was found: its values by name, and all of its operators, the root first."""
 
     root: fx.Node
     values: Mapping[str, Any]
@@ -94,16 +97,27 @@ class Match:
 
 
 class Writer:
-    """Writes the replacement of one match in front of its root."""
+    """Writes the replacement of one match, in front of its root unless it is told otherwise."""
 
-    def __init__(self, graph: fx.Graph, match: Match) -> None:
-        self._graph, self._match = graph, match
+    def __init__(self, draft: Draft, match: Match) -> None:
+        self.draft = draft
+        self._match = match
 
-    def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        """A new node. It is taken for a value like the root's; `meta["val"]` may be set where it is another."""
-        node = self._graph.call_function(target, args, kwargs)
-        node.meta = dict(self._match.root.meta)
+    def call(self, target: Any, *args: Any, like: fx.Node | None = None, **kwargs: Any) -> fx.Node:
+        """A new node. It is taken for a value like the root's, or like another node's; `meta["val"]` may be set where
+        it is neither."""
+        node = self.draft.graph.call_function(target, args, kwargs)
+        node.meta = dict((self._match.root if like is None else like).meta)
         return node
+
+    def before(self, node: fx.Node) -> AbstractContextManager[None]:
+        """Write in front of this node inside of the context."""
+        context: AbstractContextManager[None] = self.draft.graph.inserting_before(node)
+        return context
+
+    def replace(self, old: fx.Node, new: fx.Node) -> None:
+        """Let all readers of a value beside the root read another one. If it belongs to the match, it goes."""
+        old.replace_all_uses_with(new)
 
 
 def _always(match: Match) -> bool:
@@ -111,24 +125,40 @@ def _always(match: Match) -> bool:
 
 
 @dataclass(frozen=True)
+class Search:
+    """A match that no pattern describes, found from its root by a function; `matched` makes it. Its operators are those
+    that nobody else may read: the root, and what the replacement takes away with it."""
+
+    targets: tuple[Any, ...]  # of the root
+    find: Callable[[fx.Node], Match | None]
+
+
+def matched(root: fx.Node, *others: fx.Node, **values: Any) -> Match:
+    """What a search found: a root, the other operators that go with it, and values by name."""
+    return Match(root, values, (root, *others))
+
+
+@dataclass(frozen=True)
 class Rule:
     """One rewrite."""
 
     name: str
-    pattern: Op
-    replacement: Callable[[Match, Writer], fx.Node]
+    pattern: Op | Search
+    replacement: Callable[[Match, Writer], fx.Node | None]  # None: it has replaced what there was to replace
     condition: Callable[[Match], bool] = _always
     shared: frozenset[str] = frozenset()  # operators that others may read as well: they stay then
 
 
-def find_match(pattern: Op, root: fx.Node) -> Match | None:
+def find_match(pattern: Op | Search, root: fx.Node) -> Match | None:
     """The first match of a pattern that ends in this node."""
+    if isinstance(pattern, Search):
+        return pattern.find(root)
     for values, operators in _match(pattern, root, {}, ()):
         return Match(root, values, operators)
     return None
 
 
-def find_matches(pattern: Op, graph: fx.Graph) -> Iterator[Match]:
+def find_matches(pattern: Op | Search, graph: fx.Graph) -> Iterator[Match]:
     """All places where a pattern is found, in the order of the graph, which may be changed between two of them."""
     for node in [node for node in graph.nodes if node.target in pattern.targets]:
         match = None if node._erased else find_match(pattern, node)
@@ -142,9 +172,18 @@ def apply_rules(draft: Draft, rules: Sequence[Rule]) -> int:
     for rule in rules:
         for match in find_matches(rule.pattern, draft.graph):
             if _stands_alone(rule, match) and rule.condition(match):
-                _replace(draft.graph, rule, match)
+                _replace(draft, rule, match)
                 count += 1
     return count
+
+
+def could_apply(graph: fx.Graph, rules: Sequence[Rule]) -> bool:
+    """Whether any of these rules would change a graph as it is."""
+    return any(
+        _stands_alone(rule, match) and rule.condition(match)
+        for rule in rules
+        for match in find_matches(rule.pattern, graph)
+    )
 
 
 def _stands_alone(rule: Rule, match: Match) -> bool:
@@ -153,14 +192,23 @@ def _stands_alone(rule: Rule, match: Match) -> bool:
     return all(inside.issuperset(node.users) for node in inside - {match.root} - shared)
 
 
-def _replace(graph: fx.Graph, rule: Rule, match: Match) -> None:
-    with graph.inserting_before(match.root):
-        new = rule.replacement(match, Writer(graph, match))
-    match.root.replace_all_uses_with(new)
-    # The operators of a match come root first, each in front of what it reads; one may be read twice.
-    for node in dict.fromkeys(match.operators):
-        if not node.users:
+def _replace(draft: Draft, rule: Rule, match: Match) -> None:
+    with draft.graph.inserting_before(match.root):
+        new = rule.replacement(match, Writer(draft, match))
+    if new is not None:
+        match.root.replace_all_uses_with(new)
+    _erase_unread(draft.graph, match.operators)
+
+
+def _erase_unread(graph: fx.Graph, operators: Sequence[fx.Node]) -> None:
+    """Take out the operators of a match that nobody reads any more, and what was computed for them alone."""
+    unread = list(operators)
+    while unread:
+        node = unread.pop()
+        if not node._erased and not node.users and (node in operators or is_pure(node)):
+            sources = node.all_input_nodes
             graph.erase_node(node)
+            unread += sources
 
 
 _Found = tuple[dict[str, Any], tuple[fx.Node, ...]]
@@ -181,7 +229,9 @@ def _match(pattern: Pattern, value: Any, values: dict[str, Any], operators: tupl
         yield from _match(pattern.pattern, value, values, operators)
         if isinstance(value, fx.Node) and value.target in VIEWS:
             yield from _match(pattern, value.args[0], values, operators if pattern.kept else (*operators, value))
-    elif isinstance(value, fx.Node) and value.target in pattern.targets and value.kwargs == pattern.kwargs:
+    elif isinstance(pattern, Op) and isinstance(value, fx.Node):
+        if value.target not in pattern.targets or value.kwargs != pattern.kwargs:
+            return
         for named, inside in _name(pattern.name, value, values, (*operators, value)):
             for order in _list_orders(value):
                 yield from _match_all(pattern.operands, order, named, inside)

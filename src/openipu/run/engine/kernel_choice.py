@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import fx
 
 from openipu.graph import RunOptions
-from openipu.run.kernels import Accuracy, Kernel
+from openipu.run.kernels import Kernel
 from openipu.run.kernels.catalog import (
     CHANNEL_NORMS,
     DROPOUT,
@@ -18,6 +18,7 @@ from openipu.run.kernels.catalog import (
     WEIGHT_GRADIENTS,
     WINOGRAD,
 )
+from openipu.run.optimization import Accuracy
 from openipu.run.rewrites.fusion.gelu_kernel import find_gelus
 from openipu.run.rewrites.half.rounded_products import has_chunks
 from openipu.run.rewrites.images.joined_norms import find_norms

@@ -16,8 +16,9 @@ from openipu.graph import GraphInput, GraphOutput, Program, Reduction, RunOption
 from openipu.run.drafts.aliasing import draws_random_numbers
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
+from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine import pass_list
-from openipu.run.engine.pass_list import Setting, apply_passes
+from openipu.run.engine.pass_list import Setting
 from openipu.run.kernels import KernelLibrary
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.update.updater import Updater, find_value
@@ -36,7 +37,7 @@ class MicroFunction:
 def draft_micro(program: Program, options: RunOptions) -> Draft:
     """The simplified micro graph, which returns only what a run needs."""
     draft = draft_graph(program.micro, program.constants)
-    apply_passes(pass_list.MICRO, draft, Setting(program, options))
+    apply_passes(pass_list.MICRO, draft, Setting(program, options), options.without_rules)
     return draft
 
 
@@ -60,7 +61,7 @@ def build_micro(
     """Generate the function of a draft of one micro-batch, or of several folded into one."""
     random = any(draws_random_numbers(node) for node in draft.graph.nodes)
     setting = Setting(program, options, weigh_micro_batch(options), memory, updater, accumulates, library)
-    apply_passes(pass_list.BOUND, draft, setting)
+    apply_passes(pass_list.BOUND, draft, setting, options.without_rules)
     bound = dict(draft.bound)
     for entry in draft.inputs:
         value = find_value(entry, memory)

@@ -6,13 +6,14 @@ In: a `Draft` of the micro graph, and a `Setting`: what the passes may ask for. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.passes import Pass
 from openipu.run.engine.program_kernels import use_inference_kernels
-from openipu.run.kernels import Accuracy, Kernel, KernelLibrary
+from openipu.run.kernels import Kernel, KernelLibrary
 from openipu.run.kernels.catalog import (
     CHANNEL_NORMS,
     DROPOUT,
@@ -24,6 +25,7 @@ from openipu.run.kernels.catalog import (
     WINOGRAD,
 )
 from openipu.run.memory.device_memory import DeviceMemory
+from openipu.run.optimization import Accuracy
 from openipu.run.rewrites.fusion.attention import fuse_attention
 from openipu.run.rewrites.fusion.class_gradients import join_class_gradients
 from openipu.run.rewrites.fusion.dropped_elements import compare_whole_numbers
@@ -54,8 +56,8 @@ from openipu.run.rewrites.recurrent.packed_recurrent import pack_recurrent
 from openipu.run.rewrites.semantics.delayed_weights import delay_weights
 from openipu.run.rewrites.semantics.float_exceptions import check_arithmetic
 from openipu.run.rewrites.semantics.loss_scale import add_statistics
-from openipu.run.rewrites.simplify import NEEDED, own_outputs, simplify
 from openipu.run.rewrites.simplify import PASSES as SIMPLIFY
+from openipu.run.rewrites.simplify import own_outputs, simplify
 from openipu.run.taps import add_taps
 from openipu.run.update.in_graph import apply_updates, scale_gradients
 from openipu.run.update.updater import Updater
@@ -84,23 +86,13 @@ class Setting:
         return self.updater
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One change of a draft, and when it is made."""
-
-    name: str
-    apply: Callable[[Draft, Setting], None]
-    when: Callable[[Setting], bool] = lambda setting: True
-    needed: bool = False  # for what a program means, and not for speed: it is never switched off
-
-
 # Rules outside of the lists, for `list_rules`.
 FOLD_MICRO_BATCHES = "batch micro-batches"
 GROUP_UPDATES = "update parameters together"
 ACCUMULATE_PRODUCTS = "add products to accumulators in one call"
 
 # Of one micro-batch. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
-MICRO: tuple[Pass, ...] = (
+MICRO: tuple[Pass[Setting], ...] = (
     Pass("add taps", lambda draft, setting: add_taps(draft, setting.program, setting.options.taps), needed=True),
     Pass("keep what a run needs", lambda draft, setting: keep_results(draft, setting.program), needed=True),
     Pass(
@@ -135,7 +127,7 @@ MICRO: tuple[Pass, ...] = (
 )
 
 # Once micro-batches are folded.
-FOLDED: tuple[Pass, ...] = (
+FOLDED: tuple[Pass[Setting], ...] = (
     Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
     Pass(
         "convolutions, recurrent layers and matrix-vector products by kernels",
@@ -193,7 +185,7 @@ _ACCUMULATE = Pass(
 )
 
 # With the memory that it will run on, and the updater.
-BOUND: tuple[Pass, ...] = (
+BOUND: tuple[Pass[Setting], ...] = (
     Pass("dropout masks by integer comparison", lambda draft, setting: compare_whole_numbers(draft), _is_unchecked),
     Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _is_unchecked),
     Pass(
@@ -281,20 +273,13 @@ BOUND: tuple[Pass, ...] = (
 )
 
 
-def apply_passes(passes: Sequence[Pass], draft: Draft, setting: Setting) -> None:
-    """Run those passes that the setting calls for, in order."""
-    for entry in passes:
-        if entry.when(setting) and (entry.needed or entry.name not in setting.options.without_rules):
-            entry.apply(draft, setting)
-
-
 def list_rules() -> tuple[str, ...]:
     """Rules that may be switched off (`RunOptions.without_rules`), because they only save time; in order."""
     names: list[str] = []
     for stage in (MICRO, (), FOLDED, BOUND):
         for entry in stage:
             if entry.name == "simplify":
-                names += [name for name, _ in SIMPLIFY if name not in NEEDED]
+                names += [inner.name for inner in SIMPLIFY if not inner.needed]
             elif entry.apply is _ACCUMULATE.apply:
                 names.append(ACCUMULATE_PRODUCTS)
             elif not entry.needed:

@@ -9,20 +9,19 @@ from __future__ import annotations
 import os
 
 from openipu.errors import OptionError
+from openipu.run import thresholds
 
 PATIENCE_VARIABLE = "OPENIPU_COMPILE_AFTER"
 NEVER = float("inf")
 
 # Stochastic rounding without kernels makes steps several times longer, and so do kernels of inference.
-_LARGE_GAIN_SECONDS = 3.0
-_SMALL_GAIN_SECONDS = 20.0  # dropout and its like: steps become a few percent shorter
 
 
 def choose_patience(*, large_gain: bool) -> float:
     """Seconds of steps before kernels are compiled: the user's wish, else by what they gain."""
     wished = os.environ.get(PATIENCE_VARIABLE)
     if not wished:
-        return _LARGE_GAIN_SECONDS if large_gain else _SMALL_GAIN_SECONDS
+        return thresholds.LARGE_GAIN_SECONDS if large_gain else thresholds.SMALL_GAIN_SECONDS
     try:
         return float(wished)
     except ValueError:

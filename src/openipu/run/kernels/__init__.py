@@ -1,6 +1,6 @@
 """C++ kernels: their records, the library of those that are there, and who compiles them."""
 
-from openipu.run.kernels.kernel import Accuracy, Function, Gain, Kernel
+from openipu.run.kernels.kernel import Function, Kernel
 from openipu.run.kernels.library import KernelLibrary, LoadedKernel, Run, UnusableLibraryError, load_kernel
 from openipu.run.kernels.operands import (
     OperandError,
@@ -13,9 +13,7 @@ from openipu.run.kernels.operands import (
 from openipu.run.kernels.provider import KernelProvider, find_provider
 
 __all__ = [
-    "Accuracy",
     "Function",
-    "Gain",
     "Kernel",
     "KernelLibrary",
     "KernelProvider",

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from openipu.numerics import CHUNKS
-from openipu.run.kernels.kernel import Accuracy, Function, Gain, Kernel
+from openipu.run.kernels.kernel import Function, Kernel
+from openipu.run.optimization import Accuracy
 
 _POINTER, _COUNT, _CHOICE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 _FLOAT, _DOUBLE = ctypes.c_float, ctypes.c_double
@@ -138,13 +139,9 @@ STOCHASTIC_ROUNDING = Kernel(
     "stochastic rounding",
     "stochastic_rounding.cpp",
     (ROUND,),
-    Accuracy.SAME_BITS,
+    accuracy=Accuracy.SAME_BITS,
     fresh=True,
     dtypes=(torch.float32, torch.float16),
-    gains=(
-        Gain("BERT of two layers, stochastic rounding", "a step is several times faster than with operators"),
-        Gain("programs with half weights, stochastic rounding", "updates keep their fused form"),
-    ),
 )
 
 DROP = Function("apply_dropout", DropoutArguments)
@@ -152,10 +149,9 @@ DROPOUT = Kernel(
     "dropout",
     "dropout.cpp",
     (DROP,),
-    Accuracy.SAME_BITS,
+    accuracy=Accuracy.SAME_BITS,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=(Gain("BERT of two layers", "training 1.07x (1.01 to 1.13)"),),
 )
 
 COMPUTE_GELU = Function("compute_gelu", GeluArguments)
@@ -163,10 +159,9 @@ GELU = Kernel(
     "GELU",
     "gelu.cpp",
     (COMPUTE_GELU,),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=(Gain("GPT-2", "0.35 and 0.44 ms for 786,432 elements, operators 1.3 and 1.5 ms"),),
 )
 
 MULTIPLY_TRANSPOSED = Function("multiply_transposed", ProductArguments)
@@ -174,10 +169,9 @@ WEIGHT_GRADIENTS = Kernel(
     "gradients of weights",
     "matrix_products.cpp",
     (MULTIPLY_TRANSPOSED,),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=(Gain("ViT-base", "training 1.20x eager instead of 1.07x, on AMD's processors only"),),
 )
 
 MULTIPLY_IN_HALF = Function("multiply_in_half", HalfProductArguments)
@@ -185,10 +179,9 @@ HALF_PRODUCTS = Kernel(
     "products with half partials",
     "half_products.cpp",
     (MULTIPLY_IN_HALF,),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32, torch.float16),
-    gains=(Gain("BERT of two layers and BERT-base, half partials", "products 1.05x to 1.3x"),),
     constants=(("MOST_CHUNKS", CHUNKS),),
 )
 
@@ -198,10 +191,9 @@ CHANNEL_NORMS = Kernel(
     "norms of images",
     "channel_norms.cpp",
     (NORMALIZE, DIFFERENTIATE_NORM),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=False,  # a tuple of results, and a gradient may be written over
     dtypes=(torch.float32,),
-    gains=(Gain("ResNet-50", "all norms of a step: 15 ms instead of 25, gradients 19 ms instead of 28"),),
 )
 
 TRANSFORM_FILTER = Function("transform_filter", FilterTransformArguments)
@@ -212,10 +204,9 @@ WINOGRAD = Kernel(
     "3 x 3 convolutions by Winograd's algorithm",
     "winograd.cpp",
     (TRANSFORM_FILTER, CONVOLVE_WINOGRAD, CONVOLVE_STRIPS, SUM_FILTER_GRADIENT),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=(Gain("ResNet-50", "inference 1.13x ONNX Runtime instead of 0.96x; a layer 1.3 to 1.6 ms instead of 3.8"),),
 )
 
 MULTIPLY_VECTOR = Function("multiply_vector", GemvArguments)
@@ -223,10 +214,9 @@ GEMV = Kernel(
     "matrix-vector products",
     "gemv.cpp",
     (MULTIPLY_VECTOR,),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=(Gain("GPT-2, generation with one sequence", "weights are read at the speed of memory"),),
 )
 
 DESCRIBE_LSTM = Function("describe_lstm", LstmFormat)
@@ -235,13 +225,9 @@ LSTM = Kernel(
     "LSTM layers",
     "lstm.cpp",
     (DESCRIBE_LSTM, RUN_LSTM),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=(
-        Gain("LSTM classifier, two layers of 256", "inference, see the table of the bench"),
-        Gain("LSTM classifier, one layer of 64", "inference, see the table of the bench"),
-    ),
 )
 
 CONVOLVE_DIRECTLY = Function("convolve_directly", DirectConvolutionArguments)
@@ -249,10 +235,9 @@ DIRECT_CONVOLUTION = Kernel(  # compiled once for each geometry: `specialize`
     "convolutions with few channels",
     "direct_convolution.cpp",
     (CONVOLVE_DIRECTLY,),
-    Accuracy.OTHER_ORDER,
+    accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=(Gain("MNIST CNN", "a single request 0.05 ms instead of 0.37 ms"),),
 )
 
 KERNELS = (

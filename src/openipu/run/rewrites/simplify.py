@@ -5,24 +5,24 @@ In: a `Draft`, a private copy of a captured graph. Out: the same draft, smaller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.graph import OutputKind
+from openipu.run import thresholds
 from openipu.run.drafts.aliasing import find_owner, find_viewed, is_pure
 from openipu.run.drafts.control import build_bodies
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.passes import Pass, apply_passes
 from openipu.run.drafts.random_numbers import seed_draws
 from openipu.run.rewrites.half.redundant_roundings import skip_exact_roundings
 from openipu.run.rewrites.half.widen_products import widen_half_products
 
 aten = torch.ops.aten
 
-_LARGEST_FOLDED_BYTES = 64 << 20  # above it, recomputing a constant is kinder than keeping it
-_LARGEST_FILLED_ELEMENTS = 1 << 10  # the same, for a constant that takes no reading
 _FILLED_LIKE = frozenset({aten.new_zeros.default, aten.new_ones.default, aten.new_full.default})
 _SAME_VALUE = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default})
 _COSTLY = frozenset(
@@ -96,7 +96,7 @@ def fold_constants(draft: Draft) -> None:
                 value = node.target(*args, **kwargs)
             else:
                 continue
-            if isinstance(value, torch.Tensor) and value.nbytes > _LARGEST_FOLDED_BYTES:
+            if isinstance(value, torch.Tensor) and value.nbytes > thresholds.FOLDED_CONSTANT_BYTES:
                 continue
             values[node] = value
             folded.append(node)
@@ -111,7 +111,7 @@ def _is_filled(node: fx.Node) -> bool:
     """A few equal numbers, made after the format of a tensor whose values are not read."""
     if node.target not in _FILLED_LIKE or node.kwargs.get("device") is not None or len(node.all_input_nodes) != 1:
         return False
-    return bool(node.meta["val"].numel() <= _LARGEST_FILLED_ELEMENTS)
+    return bool(node.meta["val"].numel() <= thresholds.FILLED_CONSTANT_ELEMENTS)
 
 
 def share_views(draft: Draft) -> None:
@@ -203,22 +203,19 @@ def _is_spread(node: fx.Node) -> bool:
     return False
 
 
-# The order matters: what folding and sharing leave unused is removed last.
-PASSES: tuple[tuple[str, Callable[[Draft], None]], ...] = (
-    ("remove no-operations", remove_no_operations),
-    ("shorten conversions", shorten_conversions),
-    ("sample from the seed", seed_draws),
-    ("widen half products", widen_half_products),
-    ("skip exact roundings", skip_exact_roundings),
-    ("fold constants", fold_constants),
-    ("share views", share_views),
-    ("share costly values", share_costly_values),
-    ("remove dead code", remove_dead_code),
+# The order matters: what folding and sharing leave unused is removed last. Their setting is whether a draft is the body
+# of a loop, which keeps the generator: it has no seed of its own for each pass.
+PASSES: tuple[Pass[bool], ...] = (
+    Pass("remove no-operations", lambda draft, body: remove_no_operations(draft)),
+    Pass("shorten conversions", lambda draft, body: shorten_conversions(draft), needed=True),
+    Pass("sample from the seed", lambda draft, body: seed_draws(draft), lambda body: not body, needed=True),
+    Pass("widen half products", lambda draft, body: widen_half_products(draft), needed=True),
+    Pass("skip exact roundings", lambda draft, body: skip_exact_roundings(draft)),
+    Pass("fold constants", lambda draft, body: fold_constants(draft)),
+    Pass("share views", lambda draft, body: share_views(draft)),
+    Pass("share costly values", lambda draft, body: share_costly_values(draft)),
+    Pass("remove dead code", lambda draft, body: remove_dead_code(draft)),
 )
-
-
-# What defines results. All others only save time, and may be switched off.
-NEEDED = frozenset({"shorten conversions", "sample from the seed", "widen half products"})
 
 
 def simplify(draft: Draft, *, body: bool = False, without: Collection[str] = ()) -> None:
@@ -234,7 +231,5 @@ def simplify(draft: Draft, *, body: bool = False, without: Collection[str] = ())
 
 
 def simplify_graph(draft: Draft, *, body: bool = False, without: Collection[str] = ()) -> None:
-    """Run the passes. The body of a loop keeps the generator: it has no seed of its own for each pass."""
-    for name, apply in PASSES:
-        if (name in NEEDED or name not in without) and not (body and apply is seed_draws):
-            apply(draft)
+    """Run the passes alone."""
+    apply_passes(PASSES, draft, body, without)

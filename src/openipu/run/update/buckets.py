@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.kernels import Run
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.memory.host_memory import reserve_zeros
@@ -19,8 +20,6 @@ from openipu.run.rewrites.half.rounded_draws import Rows, round_rows_into
 from openipu.run.update.functions import RuleFunctions
 from openipu.run.update.rules import GRADIENT_ROLE, PARAMETER_ROLE, ChanceRounding
 
-PIECE_ELEMENTS = 1 << 18  # a megabyte of float32: the handful that a rule works on fits the cache of a core
-_ALONE_ELEMENTS = 1 << 16  # from here on a parameter gains nothing from neighbours
 _ALIGNED_ELEMENTS = 16  # parameters start on cache lines
 
 
@@ -69,11 +68,11 @@ class Bucket:
 
     def _choose_piece(self, one_pass: bool) -> int:
         if not self._roundings:
-            return max(1, self._length) if one_pass else PIECE_ELEMENTS
+            return max(1, self._length) if one_pass else thresholds.UPDATE_PIECE_ELEMENTS
         if len(self.parameters) > 1:
             return max(1, self._length)
         columns = max(1, self._count_columns(0))  # bits are drawn by rows
-        return max(1, PIECE_ELEMENTS // columns) * columns
+        return max(1, thresholds.UPDATE_PIECE_ELEMENTS // columns) * columns
 
     def _count_columns(self, index: int) -> int:
         shape = self._shapes[index]
@@ -152,7 +151,7 @@ class BucketGroup:
     ) -> None:
         self._functions = functions
         self._scalar_states = {role: _share(role, parameters, memory) for role in functions.shared_states}
-        large = [name for name in parameters if memory.parameters[name].numel() >= _ALONE_ELEMENTS]
+        large = [name for name in parameters if memory.parameters[name].numel() >= thresholds.UPDATED_ALONE_ELEMENTS]
         small = [name for name in parameters if name not in set(large)]
         self.buckets = tuple(
             Bucket(functions, names, memory, gradient_dtype, accumulate, roundings, rounding_kernel)

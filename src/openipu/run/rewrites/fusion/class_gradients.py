@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
 from openipu.run.drafts.rules import Match, Number, Rule, Value, Viewed, Writer, apply_rules, op
@@ -18,8 +19,6 @@ from openipu.run.rewrites.simplify import remove_dead_code
 aten = torch.ops.aten
 
 _MEAN = 1  # of the reductions, by ATen's numbers
-_SMALLEST_ELEMENTS = 1 << 16  # below, two calls are as quick
-_CACHED_BYTES = 1 << 19  # for each thread: stays in the cache between two operators
 
 _softmax_into = aten._softmax.out._op
 
@@ -70,7 +69,7 @@ def _differentiate(
     columns = logarithms.shape[-1]
     weights = gradient / total if reduction == _MEAN else gradient
     weights = weights.reshape(-1, 1)  # one, or one for each row
-    parts = max(1, _CACHED_BYTES // (columns * 4)) * torch.get_num_threads()
+    parts = max(1, thresholds.CROSS_ENTROPY_CACHED_BYTES // (columns * 4)) * torch.get_num_threads()
     sources, results = logarithms.view(-1, columns), result.view(-1, columns)
     for start in range(0, len(results), parts):
         part = results[start : start + parts]
@@ -88,7 +87,7 @@ def _differentiate(
 def _suits(match: Match) -> bool:
     """Whether a large logarithmic softmax is one of rows, and these are the rows of the loss."""
     logarithms, value = match["logarithms"], match["logarithms"].meta["val"]
-    if logarithms.target is not aten._log_softmax.default or value.numel() < _SMALLEST_ELEMENTS:
+    if logarithms.target is not aten._log_softmax.default or value.numel() < thresholds.CROSS_ENTROPY_ELEMENTS:
         return False
     classes = match["classes"].meta["val"]
     rows = classes.dim() == 1 and classes.numel() * value.shape[-1] == value.numel()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
 from openipu.run.kernels import OperandError, Run, address_of
@@ -20,14 +21,13 @@ from openipu.run.kernels.library import LoadedKernel
 
 aten = torch.ops.aten
 
-_SMALLEST_ELEMENTS = 1 << 12  # below, the overhead of the call decides
 _TARGETS = frozenset({aten.gelu.default, aten.gelu_backward.default})
 
 
 def find_gelus(graph: fx.Graph) -> bool:
     """Whether there are activations that the kernel might compute, also as a model writes them out by a tanh."""
     return any(
-        (node.target is aten.tanh.default and node.meta["val"].numel() >= _SMALLEST_ELEMENTS)
+        (node.target is aten.tanh.default and node.meta["val"].numel() >= thresholds.GELU_ELEMENTS)
         or (node.target in _TARGETS and _suits(node))
         for node in graph.nodes
     )
@@ -48,7 +48,7 @@ def use_gelu_kernel(draft: Draft, kernel: LoadedKernel) -> None:
 
 
 def _suits(node: fx.Node) -> bool:
-    if dict(node.kwargs) != {"approximate": "tanh"} or node.meta["val"].numel() < _SMALLEST_ELEMENTS:
+    if dict(node.kwargs) != {"approximate": "tanh"} or node.meta["val"].numel() < thresholds.GELU_ELEMENTS:
         return False
     values = [value.meta["val"] for value in node.all_input_nodes]
     return all(value.dtype in GELU.dtypes and value.shape == node.meta["val"].shape for value in values)

@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from openipu.numerics import CHUNKS, Overflow
+from openipu.run import thresholds
 from openipu.run.drafts.aliasing import find_owner, is_pure
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
@@ -31,8 +32,6 @@ from openipu.run.rewrites.half.widen_products import converts_to
 aten = torch.ops.aten
 
 _LANES, _STRIP = 16, 32  # rows and columns that lie together in its scratch, at most
-_BLOCK = 1 << 20  # numbers of columns that stay in the cache, the last one before memory
-_FEWEST_COLUMNS = 64  # of a block: else rows are gathered again too often
 
 _round_half = round_half._op
 _BY_CHANCE = (round_in_place, round_wide, round_by_chance)
@@ -63,7 +62,9 @@ def multiply_in_half(
     row = None if addend is None else addend.contiguous()
     threads = torch.get_num_threads()
     strips = -(-width // _STRIP)
-    columns = _STRIP * min(strips, max(_BLOCK // max(depth, 1), _FEWEST_COLUMNS) // _STRIP)
+    columns = _STRIP * min(
+        strips, max(thresholds.HALF_BLOCK_ELEMENTS // max(depth, 1), thresholds.HALF_BLOCK_COLUMNS) // _STRIP
+    )
     scratch = borrow_scratch("half products", threads * depth * (_LANES + columns))
     try:
         if not 0 < depth <= CHUNKS * chunk:

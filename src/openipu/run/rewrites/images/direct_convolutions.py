@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from openipu.graph import GraphInput
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.kernels import Kernel, KernelLibrary, OperandError, Run, address_of
 from openipu.run.kernels.catalog import CONVOLVE_DIRECTLY, DIRECT_CONVOLUTION, DirectConvolutionArguments
@@ -37,8 +38,6 @@ aten = torch.ops.aten
 
 PIXELS = 8  # that are computed together
 _CHANNELS = 16  # that oneDNN computes together
-_GAIN = 1.2  # by how much more of each vector must be in use
-_MOST_IMAGE_BYTES = 128 << 10  # of one image with its pads: it is read once for each few channels of the result
 _MOST_RESULTS = {True: 20, False: 10}  # vectors that stay in registers: with AVX-512, there are 32
 
 
@@ -101,10 +100,10 @@ class Geometry:
         """Whether more of each vector is in use than with oneDNN."""
         rows, columns = self.computed
         image_bytes = 4 * self.channels * (self.height + 2 * self.pads[0]) * (self.width + 2 * self.pads[1])
-        if rows < 1 or columns < 1 or image_bytes > _MOST_IMAGE_BYTES:
+        if rows < 1 or columns < 1 or image_bytes > thresholds.DIRECT_CONVOLUTION_IMAGE_BYTES:
             return False
         own = columns / _round_up(columns, PIXELS) * self.results / _round_up(self.results, self.blocks[0])
-        return own >= _GAIN * self.results / _round_up(self.results, _CHANNELS)
+        return own >= thresholds.DIRECT_CONVOLUTION_USE * self.results / _round_up(self.results, _CHANNELS)
 
 
 def _round_up(count: int, step: int) -> int:

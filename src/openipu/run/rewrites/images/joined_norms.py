@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import is_last_use
 from openipu.run.kernels.catalog import DIFFERENTIATE_NORM, NORMALIZE
@@ -23,7 +24,6 @@ from openipu.run.rewrites.images.norms import CHANNEL_STEP, differentiate, norma
 aten = torch.ops.aten
 
 _NORM, _GRADIENTS = aten._native_batch_norm_legit_functional.default, aten.native_batch_norm_backward.default
-_LEAST_ELEMENTS = 1 << 15  # below, the overhead of the call decides
 
 
 def join_norms(draft: Draft, kernel: LoadedKernel) -> None:
@@ -63,7 +63,7 @@ def _suits(images: Any, others: Sequence[Any]) -> bool:
     if not all(isinstance(value, fx.Node) for value in (images, *others)):
         return False
     value = images.meta["val"]
-    if value.dim() != 4 or value.numel() < _LEAST_ELEMENTS or value.numel() == value.shape[1]:
+    if value.dim() != 4 or value.numel() < thresholds.NORM_ELEMENTS or value.numel() == value.shape[1]:
         return False
     return value.shape[1] % CHANNEL_STEP == 0 and all(
         other.meta["val"].dtype is torch.float32 for other in (images, *others)

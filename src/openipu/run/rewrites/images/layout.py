@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.kernels.library import LoadedKernel
 from openipu.run.rewrites.images.channels_last import GraphWriter, is_turned_filter
@@ -34,10 +35,6 @@ aten = torch.ops.aten
 
 _CONVOLVE, _BACKWARD = aten.convolution.default, aten.convolution_backward.default
 _POOL, _POOL_BACKWARD = aten.max_pool2d_with_indices.default, aten.max_pool2d_with_indices_backward.default
-_LEAST_WORK = 1 << 26  # multiplications of all convolutions: below, it makes no difference
-_MOST_COPIED = 0.25  # of the elements that convolutions compute
-_MANY_PIXELS, _SOME_PIXELS = 8192, 512  # of all images: where a convolution of single pixels is no product
-_LANES = 16  # results of a convolution that are computed together
 
 # The first result lies as the images that were given.
 _NORMS = frozenset(
@@ -81,7 +78,9 @@ def lay_out_images(draft: Draft, winograd: LoadedKernel | None) -> None:
     if not _pays(plans):
         return
     turned = _find_turned(draft.graph, plans)
-    if _count_copied(draft.graph, plans, turned) > _MOST_COPIED * sum(_count(node) for node in plans):
+    if _count_copied(draft.graph, plans, turned) > thresholds.CHANNELS_LAST_COPIED * sum(
+        _count(node) for node in plans
+    ):
         return
     _turn_back(draft.graph, plans, turned)
     for node, window in plans.items():
@@ -146,9 +145,11 @@ def _count(node: fx.Node) -> int:
 
 def _pays(plans: dict[fx.Node, _Window]) -> bool:
     work = {node: _count(node) * prod(_shape_of(_find_filter(node))[1:]) for node in plans}
-    even = sum(count for node, count in work.items() if _shape_of(_find_filter(node))[0] % _LANES == 0)
+    even = sum(
+        count for node, count in work.items() if _shape_of(_find_filter(node))[0] % thresholds.CONVOLUTION_VECTOR == 0
+    )
     backward = any(node.target is _BACKWARD for node in plans)
-    return backward and sum(work.values()) >= _LEAST_WORK and even >= 0.75 * sum(work.values())
+    return backward and sum(work.values()) >= thresholds.CHANNELS_LAST_WORK and even >= 0.75 * sum(work.values())
 
 
 def _find_turned(graph: fx.Graph, plans: dict[fx.Node, _Window]) -> set[fx.Node]:
@@ -216,14 +217,14 @@ def _reads_pixels(node: fx.Node, window: _Window) -> bool:
     """Whether each result belongs to one pixel, and a product of matrices is as quick as the convolution."""
     if set(_shape_of(_find_filter(node))[2:]) != {1} or any(window.pads):
         return False
-    return _count_pixels(node) < _MANY_PIXELS
+    return _count_pixels(node) < thresholds.PRODUCT_PIXELS
 
 
 def _sums_pixels(node: fx.Node, window: _Window) -> bool:
     """The same for the gradient of the filter, for which oneDNN's code is the quicker one with more results than
     channels, if there are pixels enough."""
     results, channels = _shape_of(_find_filter(node))[:2]
-    wide = results > channels and _count_pixels(node) >= _SOME_PIXELS
+    wide = results > channels and _count_pixels(node) >= thresholds.PRODUCT_GRADIENT_PIXELS
     return _reads_pixels(node, window) and not wide
 
 

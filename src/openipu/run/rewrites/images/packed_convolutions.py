@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from openipu.graph import GraphInput
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.operators import pool_values
 from openipu.run.kernels.library import LoadedKernel
@@ -53,9 +54,7 @@ _KEEPS_ORDER = frozenset(
     }
 )
 _PAIRS = frozenset({aten.add.Tensor, aten.mul.Tensor, aten.sub.Tensor, aten.maximum.default, aten.minimum.default})
-_LEAST_WINOGRAD_WORK = 1 << 24  # multiplications of a call: below, nothing is gained that a compilation would be worth
 _PRODUCTS = frozenset({aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default})
-_FEWEST_MULTIPLICATIONS = 1 << 18  # of a call: below, turning data costs more than it gains
 
 
 class PackedConvolution:
@@ -117,7 +116,7 @@ def pack_convolutions(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel
         if node._erased:
             continue
         found = read_convolution(node, held)
-        if found is not None and found.multiplications >= _FEWEST_MULTIPLICATIONS:
+        if found is not None and found.multiplications >= thresholds.PACKED_CONVOLUTION_WORK:
             turned.add(_replace(draft, memory, _extend(found, held), winograd))
             packed = True
     if packed:
@@ -246,7 +245,7 @@ def pays_for_winograd(draft: Draft) -> bool:
         plan = read_convolution(node, held)
         work += _count_product(node) if plan is None else plan.multiplications
         taken += plan.multiplications if plan is not None and WinogradConvolution.accepts(plan) else 0
-    return taken >= max(_LEAST_WINOGRAD_WORK, work / 8)
+    return taken >= max(thresholds.WINOGRAD_COMPILATION_WORK, work / 8)
 
 
 def _count_product(node: fx.Node) -> int:

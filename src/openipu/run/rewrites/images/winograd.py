@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
+from openipu.run import thresholds
 from openipu.run.drafts.ownership import gives_fresh_memory
 from openipu.run.kernels import OperandError, address_of, address_or_none
 from openipu.run.kernels.catalog import (
@@ -36,13 +37,6 @@ _RESULT_SIDE = 4  # pixels of the result from one window to the next
 _CHANNEL_STEP = 16  # channels, of which there have to be multiples
 _STRIP = 32  # channels of the result that lie together, at most
 _BLOCK = 32  # windows that are convolved together: their points stay in the cache
-_GRADIENT_BYTES, _GRADIENT_BLOCK = 2 << 20, 64  # the same for the gradient of a filter: of their points, at least
-_FEWEST_WINDOWS = 24  # below, transforming the filter, or reading it so, costs what is gained
-_MOST_FILTER_BYTES = 12 << 20  # of a transformed filter, four times what it was
-_FEW_WINDOWS = 96  # up to here, a filter is transformed strip by strip, where that is not kept: then
-_FEWEST_IN_STRIPS, _LARGEST_IN_STRIPS = 12, 1 << 18  # fewer windows pay, and larger filters: by channels and results
-_LEAST_WORK = 1 << 22  # multiplications
-_LEAST_USE = 0.6  # of the pixels of all windows
 
 
 def fits_winograd(
@@ -65,12 +59,18 @@ def fits_winograd(
     results, pad = filter_shape[0], pads[0]
     rows, columns = height + 2 * pad - 2, width + 2 * pad - 2
     windows, pixels = _count_windows(count, rows, columns), count * rows * columns
-    if channels % _CHANNEL_STEP or results % _CHANNEL_STEP or pixels < _LEAST_USE * _RESULT_SIDE**2 * windows:
+    if (
+        channels % _CHANNEL_STEP
+        or results % _CHANNEL_STEP
+        or pixels < thresholds.WINOGRAD_USE * _RESULT_SIDE**2 * windows
+    ):
         return False
-    fits = windows >= _FEWEST_WINDOWS and 4 * _POINTS * channels * results <= _MOST_FILTER_BYTES
-    if in_strips and windows <= _FEW_WINDOWS:
-        fits = windows >= _FEWEST_IN_STRIPS and channels * results <= _LARGEST_IN_STRIPS
-    return fits and 9 * pixels * channels * results >= _LEAST_WORK
+    fits = (
+        windows >= thresholds.WINOGRAD_WINDOWS and 4 * _POINTS * channels * results <= thresholds.WINOGRAD_FILTER_BYTES
+    )
+    if in_strips and windows <= thresholds.WINOGRAD_FEW_WINDOWS:
+        fits = windows >= thresholds.WINOGRAD_STRIP_WINDOWS and channels * results <= thresholds.WINOGRAD_STRIP_FILTER
+    return fits and 9 * pixels * channels * results >= thresholds.WINOGRAD_WORK
 
 
 class WinogradConvolution:
@@ -147,7 +147,13 @@ def find_winograd_filter_gradient(
     rows, columns = height + 2 * pad - 2, width + 2 * pad - 2
     windows = _count_windows(count, rows, columns)
     found = torch.empty(results, channels, 3, 3, dtype=torch.float32)
-    block = min(max(_GRADIENT_BYTES // (4 * _POINTS * (channels + results)), _GRADIENT_BLOCK), windows)
+    block = min(
+        max(
+            thresholds.WINOGRAD_GRADIENT_BYTES // (4 * _POINTS * (channels + results)),
+            thresholds.WINOGRAD_GRADIENT_BLOCK,
+        ),
+        windows,
+    )
     scratch = borrow_scratch("points", _POINTS * (block * (channels + results) + channels * results))
     try:
         _check_sizes(windows, channels, results, pad)
@@ -227,7 +233,7 @@ def _convolve_once(
     count, _, height, width = images.shape
     windows, threads = _count_windows(count, height + 2 * pad - 2, width + 2 * pad - 2), torch.get_num_threads()
     _check_sizes(windows, channels, results, pad)
-    if windows > _FEW_WINDOWS:
+    if windows > thresholds.WINOGRAD_FEW_WINDOWS:
         return _convolve(kernel, images, _transform(kernel, filters, rotated=rotated), results, pad, bias=bias)
     images = images.contiguous(memory_format=_LAST)
     found = _make_result(count, results, height, width, pad)

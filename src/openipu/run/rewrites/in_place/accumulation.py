@@ -16,6 +16,7 @@ from torch import fx
 
 from openipu.graph import OutputKind
 from openipu.numerics import Overflow
+from openipu.run import thresholds
 from openipu.run.drafts.aliasing import find_owner, is_pure
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import random_bits
@@ -26,7 +27,6 @@ from openipu.run.rewrites.half.rounding import round_half
 aten = torch.ops.aten
 
 _sum_rows = aten.embedding_dense_backward.default
-_SPARSE = 4  # rows of an embedding for each that is looked up: from here on, finding those pays
 
 
 def accumulate_gradients(
@@ -174,7 +174,7 @@ def _is_half_sum_of_rows(node: fx.Node) -> bool:
 def _is_sparse(rows: fx.Node) -> bool:
     places = rows.args[1]
     assert isinstance(places, fx.Node)
-    return bool(rows.meta["val"].shape[0] > _SPARSE * places.meta["val"].numel())
+    return bool(rows.meta["val"].shape[0] > thresholds.SPARSE_EMBEDDING_ROWS * places.meta["val"].numel())
 
 
 def _is_own_draw(bits: Any) -> bool:

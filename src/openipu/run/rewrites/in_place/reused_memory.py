@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.aliasing import find_viewed
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import is_fresh, is_marked_fresh
@@ -26,7 +27,6 @@ aten = torch.ops.aten
 _threshold_into = aten.threshold_backward.grad_input._op
 _log_softmax_into = aten._log_softmax.out._op
 _gelu_into = aten.gelu_backward.grad_input._op
-_SMALLEST_ELEMENTS = 1 << 14  # below, it makes no difference
 
 
 def _block_gradient(gradient: torch.Tensor, tensor: torch.Tensor, threshold: float) -> torch.Tensor:
@@ -73,7 +73,7 @@ def reuse_memory(draft: Draft) -> None:
     order = {node: place for place, node in enumerate(draft.graph.nodes)}
     readers = _list_readers(draft.graph)
     for node in list(draft.graph.nodes):
-        if node.target not in _IN_PLACE or node.meta["val"].numel() < _SMALLEST_ELEMENTS:
+        if node.target not in _IN_PLACE or node.meta["val"].numel() < thresholds.REUSED_ELEMENTS:
             continue
         operands = node.args[:2] if node.target in _EITHER and not node.kwargs else node.args[:1]
         for operand in operands:

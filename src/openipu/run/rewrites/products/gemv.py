@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.kernels import OperandError, Run, address_of, address_or_none
 from openipu.run.kernels.catalog import GemvArguments
@@ -25,9 +26,6 @@ from openipu.run.rewrites.products.packed_weights import (
 )
 
 aten = torch.ops.aten
-
-_FEWEST_ELEMENTS = 1 << 14  # of a weight
-_LEAST_ELEMENTS = 1 << 22  # of all such weights: what is smaller comes from the cache, however it is read
 
 
 class GemvProduct:
@@ -83,7 +81,7 @@ def pays_for_gemv(draft: Draft) -> bool:
             own += product.weight.meta["val"].numel()
         else:
             others += _count_rows(product) * product.weight.meta["val"].numel()
-    return own >= max(_LEAST_ELEMENTS, others)
+    return own >= max(thresholds.GEMV_ALL_ELEMENTS, others)
 
 
 def use_gemv_kernel(draft: Draft, memory: DeviceMemory, run: Run) -> None:
@@ -131,4 +129,4 @@ def _count_rows(product: Product) -> int:
 
 def _is_meant(product: Product) -> bool:
     elements = product.weight.meta["val"].numel()
-    return _count_rows(product) == 1 and elements >= _FEWEST_ELEMENTS
+    return _count_rows(product) == 1 and elements >= thresholds.GEMV_WEIGHT_ELEMENTS

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
 
@@ -23,11 +24,6 @@ aten = torch.ops.aten
 NOTHING_AFTER: tuple[str, list[Any], str] = ("none", [], "")  # no activation is applied to the product
 
 _run_onednn = torch.ops.mkldnn._linear_pointwise.default._op
-
-_SMALLEST_ELEMENTS = 1 << 16  # of a weight
-_LEAST_WORK = 1 << 21  # multiplications: below, the overhead of the call decides
-_LEAST_ROW_WORK = 1 << 20  # the same for a single row
-_FEWEST_ROWS = 2  # a single one reads each weight once, whoever does it; but MKL does so with one thread on AMD's
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +42,10 @@ def read_product(node: fx.Node) -> Product | None:
     if product is None:
         return None
     (count, _), (inner, width) = _shape_of(product.rows), _shape_of(product.weight)
-    if count < _FEWEST_ROWS:
-        large = _prefers_onednn() and inner * width >= _LEAST_ROW_WORK
+    if count < thresholds.ONEDNN_ROWS:
+        large = _prefers_onednn() and inner * width >= thresholds.ONEDNN_ROW_WORK
     else:
-        large = inner * width >= _SMALLEST_ELEMENTS and count * inner * width >= _LEAST_WORK
+        large = inner * width >= thresholds.ONEDNN_WEIGHT_ELEMENTS and count * inner * width >= thresholds.ONEDNN_WORK
     return product if large else None
 
 
@@ -89,7 +85,7 @@ def use_onednn_products(draft: Draft) -> None:
         product = read_product(node)
         if product is None or is_transposed(product.rows):
             continue
-        if product.transposed and _shape_of(product.rows)[0] < _FEWEST_ROWS:
+        if product.transposed and _shape_of(product.rows)[0] < thresholds.ONEDNN_ROWS:
             continue
         weight = product.weight
         with draft.graph.inserting_before(node):

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from openipu.graph import WRITES_PARAMETER, GraphInput, InputKind
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.products.onednn_products import has_onednn, is_transposed, read_product
@@ -21,7 +22,6 @@ from openipu.run.rewrites.products.onednn_products import has_onednn, is_transpo
 aten = torch.ops.aten
 _VIEWS = (aten.view.default, aten._unsafe_view.default)
 _NO_ACTIVATION = ("none", "")
-_SHARE_OF_HOST = 1 / 8  # of the host's memory: packed copies come on top of the weights
 
 
 class PackedProduct:
@@ -94,7 +94,7 @@ def list_held_weights(draft: Draft) -> dict[str, GraphInput]:
 
 def count_host_share() -> float:
     """Bytes that copies of weights may take."""
-    return _SHARE_OF_HOST * _read_host_bytes()
+    return thresholds.PACKED_SHARE_OF_HOST * _read_host_bytes()
 
 
 def take_bias(draft: Draft, node: fx.Node) -> fx.Node | None:

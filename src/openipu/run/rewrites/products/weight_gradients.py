@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
 from openipu.run.kernels import OperandError, Run, address_of, address_of_rows
@@ -25,9 +26,6 @@ aten = torch.ops.aten
 
 _VIEWS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.default})
 _TURNS = frozenset({aten.t.default, aten.transpose.int, aten.permute.default})
-_LEAST_WORK = 1 << 22  # multiplications: below, the overhead of the call decides
-_LEAST_DEPTH = 32  # rows of both matrices: with few of them, writing the result takes longest
-_LEAST_SIDE = 64  # of the result
 
 
 def find_products(graph: fx.Graph) -> list[fx.Node]:
@@ -117,8 +115,8 @@ def _is_product(node: fx.Node) -> bool:
     if any(value.meta["val"].dtype is not torch.float32 for value in (turned, right)):
         return False
     (height, depth), (_, width) = turned.meta["val"].shape, right.meta["val"].shape
-    large = depth >= _LEAST_DEPTH and min(height, width) >= _LEAST_SIDE
-    return bool(large and depth * height * width >= _LEAST_WORK)
+    large = depth >= thresholds.WEIGHT_GRADIENT_DEPTH and min(height, width) >= thresholds.WEIGHT_GRADIENT_SIDE
+    return bool(large and depth * height * width >= thresholds.WEIGHT_GRADIENT_WORK)
 
 
 def _find_rows(turned: Any) -> fx.Node | None:

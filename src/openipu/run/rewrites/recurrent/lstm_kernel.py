@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 
+from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.onednn_lstm import Tensors, infer_layer
 from openipu.run.kernels import OperandError, address_of, address_of_lines, address_or_none
@@ -17,9 +18,6 @@ from openipu.run.kernels.catalog import DESCRIBE_LSTM, RUN_LSTM, LstmArguments, 
 from openipu.run.kernels.library import LoadedKernel
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.recurrent.packed_recurrent import HeldLayer, find_held_layers, replace_layers
-
-_LEAST_WORK = 1 << 22  # multiplications of a call: below, nothing is gained that a compilation would be worth
-_HELD_ROWS = 128  # products of inputs that wait for their steps: few, so that they stay in a cache
 
 
 class LstmLayer:
@@ -54,7 +52,7 @@ class LstmLayer:
         first_cells = cell.float().contiguous()
         cells = torch.empty(samples, width, dtype=torch.float32)
         states = torch.empty(steps, samples, width, dtype=torch.float32)
-        held = min(steps, max(1, _HELD_ROWS // samples))
+        held = min(steps, max(1, thresholds.LSTM_HELD_ROWS // samples))
         units = -(-width // self._format.lanes) * self._format.lanes
         given = torch.empty(held * samples * 4 * units, dtype=torch.float32)
         try:
@@ -109,7 +107,7 @@ class LstmLayer:
 
 def pays_for_layers(draft: Draft) -> bool:
     """Whether there are LSTM layers that are worth compiling the kernel."""
-    return sum(layer.multiplications for layer in find_held_layers(draft).values()) >= _LEAST_WORK
+    return sum(layer.multiplications for layer in find_held_layers(draft).values()) >= thresholds.LSTM_WORK
 
 
 def use_lstm_kernel(draft: Draft, memory: DeviceMemory, kernel: LoadedKernel) -> None:

@@ -27,6 +27,9 @@ from openipu.graph import (
     RunOptions,
 )
 from openipu.run import Executable, split_micro_batch
+from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.passes import apply_passes
+from openipu.run.engine import micro, pass_list
 from openipu.run.kernels import Kernel, KernelLibrary, find_provider
 from openipu.run.kernels.compiler import find_compiler
 
@@ -48,6 +51,20 @@ def _one_thread() -> Iterator[None]:
 def threads(request: pytest.FixtureRequest) -> None:
     """Several numbers of threads; `_one_thread` puts it right again."""
     torch.set_num_threads(request.param)
+
+
+@pytest.fixture
+def bound_drafts(monkeypatch: pytest.MonkeyPatch) -> list[Draft]:
+    """Each draft of a micro-batch behind all passes."""
+    drafts: list[Draft] = []
+
+    def note(passes: Any, draft: Draft, *others: Any) -> None:
+        apply_passes(passes, draft, *others)
+        if passes is pass_list.BOUND:
+            drafts.append(draft)
+
+    monkeypatch.setattr(micro, "apply_passes", note)
+    return drafts
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,11 @@ from openipu.run.drafts.aliasing import draws_random_numbers, find_owner, is_poi
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.drafts.fast_calls import FUNCTIONS, METHODS
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.rewrites.simplify import (
+    NO_OPERATIONS,
     fold_constants,
     own_outputs,
-    remove_no_operations,
     share_views,
     shorten_conversions,
     simplify,
@@ -50,7 +51,7 @@ def test_equal_views_are_made_once(build_program):
 
 def test_views_to_the_same_shape_and_double_transpositions_go(build_program):
     subject = draft(build_program, lambda x: (aten.view.default(x.t().t(), [4, 3]).detach() + 1,))
-    remove_no_operations(subject)
+    apply_rules(subject.graph, NO_OPERATIONS)
     subject.graph.eliminate_dead_code()
     assert targets(subject) == [aten.add.Tensor]
 

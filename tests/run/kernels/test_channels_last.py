@@ -7,8 +7,9 @@ import torch
 
 from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
-from openipu.run.rewrites.images.channels_last import lay_out_filters, use_products
+from openipu.run.rewrites.images.channels_last import FILTERS, PRODUCTS
 
 aten = torch.ops.aten
 RETURNS = [(OutputKind.OUTPUT, name) for name in ("result", "of_input", "of_filter")]
@@ -65,7 +66,7 @@ def check(subject, layer, values):
 def test_convolutions_of_single_pixels_and_both_gradients_are_products(build_program, rank, dtype):
     layer, values = make_layer(rank), draw(rank, 1, dtype)
     subject = draft(build_program, layer, values)
-    use_products(subject)
+    apply_rules(subject.graph, PRODUCTS)
     assert count(subject, aten.mm.default, aten.addmm.default) == 3
     assert count(subject, aten.convolution.default, aten.convolution_backward.default, aten.new_zeros.default) == 0
     check(subject, layer, values)
@@ -73,7 +74,7 @@ def test_convolutions_of_single_pixels_and_both_gradients_are_products(build_pro
 
 def test_rows_are_read_as_they_lie(build_program):
     subject = draft(build_program, make_layer(2), draw(2, 1))
-    use_products(subject)
+    apply_rules(subject.graph, PRODUCTS)
     assert count(subject, aten.clone.default, aten.contiguous.default) == 0
     (product,) = subject.graph.find_nodes(op="call_function", target=aten.addmm.default)
     rows = product.args[1]
@@ -91,7 +92,7 @@ def test_other_convolutions_stay(build_program, options, window):
     sizes = layer_sizes(options, window)
     values[3] = torch.randn(2, sizes, sizes, 4)
     subject = draft(build_program, layer, values)
-    use_products(subject)
+    apply_rules(subject.graph, PRODUCTS)
     assert count(subject, aten.mm.default, aten.addmm.default) == 0
     assert count(subject, aten.convolution.default) == 2
 
@@ -109,7 +110,7 @@ def test_products_read_every_second_pixel_and_put_zeros_between_those_of_the_gra
     values[0] = torch.randn(2, *[size] * rank, 3)
     values[3] = torch.randn(2, *[(size - 1) // stride + 1] * rank, 4)
     subject = draft(build_program, layer, values)
-    use_products(subject)
+    apply_rules(subject.graph, PRODUCTS)
     assert count(subject, aten.mm.default, aten.addmm.default) == 3
     assert count(subject, aten.convolution.default, aten.convolution_backward.default) == 0
     check(subject, layer, values)
@@ -124,14 +125,14 @@ def test_a_bias_between_pixels_that_lie_apart_is_left_to_the_convolution(build_p
     values[2] = torch.randn(3)
     inputs = dict(zip(("images", "weight", "bias", "gradient"), values, strict=True))
     subject = draft_micro(build_program(layer, inputs=inputs, returns=RETURNS[:1]), RunOptions())
-    use_products(subject)
+    apply_rules(subject.graph, PRODUCTS)
     assert count(subject, aten.convolution.default) == 1
 
 
 def test_half_stays_as_it_is(build_program):
     subject = draft(build_program, make_layer(2), draw(2, 1, torch.float16))
     before = count(subject, aten.convolution.default)
-    use_products(subject)
+    apply_rules(subject.graph, PRODUCTS)
     assert count(subject, aten.convolution.default) == before
 
 
@@ -139,7 +140,7 @@ def test_half_stays_as_it_is(build_program):
 def test_a_filter_is_laid_out_once_for_the_convolution_and_the_gradient_of_its_input(build_program, rank):
     layer, values = make_layer(rank, padding=1), draw(rank, 3)
     subject = draft(build_program, layer, values)
-    lay_out_filters(subject)
+    apply_rules(subject.graph, FILTERS)
     assert count(subject, aten.clone.default) == 2  # the filter, and its gradient: both as matrices
     first, second = subject.graph.find_nodes(op="call_function", target=aten.convolution.default)
     laid_out = first.args[1]
@@ -157,5 +158,5 @@ def test_a_filter_that_one_convolution_reads_is_not_laid_out(build_program):
     inputs = dict(zip(("images", "weight", "bias", "gradient"), draw(2, 3), strict=True))
     program = build_program(forward, inputs=inputs, returns=RETURNS[:1])
     subject = draft_micro(program, RunOptions())
-    lay_out_filters(subject)
+    apply_rules(subject.graph, FILTERS)
     assert count(subject, aten.clone.default) == 0

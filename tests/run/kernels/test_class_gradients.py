@@ -12,12 +12,13 @@ from torch.nn import functional
 from openipu.graph import EngineMode, OutputKind, RunOptions, Tap
 from openipu.run import thresholds
 from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine import micro
 from openipu.run.engine.micro import draft_micro
 from openipu.run.rewrites.fusion.class_gradients import (
+    RULES,
     differentiate_classes,
     differentiate_in_place,
-    join_class_gradients,
 )
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
@@ -187,7 +188,7 @@ def run_layer(build_program, layer, values):
     returns = [(OutputKind.OUTPUT, str(place)) for place in range(len(layer(*values)))]
     program = build_program(layer, inputs=dict(zip(("logits", "labels"), values, strict=True)), returns=returns)
     draft = draft_micro(program, RunOptions())
-    join_class_gradients(draft)
+    apply_rules(draft.graph, RULES)
     reuse_memory(draft)
     draft.graph.lint()
     return draft.graph, generate_function(draft.graph, draft.bound, "test")(*values)
@@ -278,5 +279,5 @@ def _run_with(build_program, values, given):
         returns=[(OutputKind.OUTPUT, "loss"), (OutputKind.OUTPUT, "gradient")],
     )
     draft = draft_micro(program, RunOptions())
-    join_class_gradients(draft)
+    apply_rules(draft.graph, RULES)
     return generate_function(draft.graph, draft.bound, "test")(*given)

@@ -12,9 +12,10 @@ from torch.nn import functional
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.rewrites.fusion.written_gelu import use_gelu
+from openipu.run.rewrites.fusion.written_gelu import RULES
 from openipu.run.rewrites.products.packed_weights import PackedProduct, pack_weights
 
 aten = torch.ops.aten
@@ -50,7 +51,7 @@ def list_activations(model):
     """What the packed products of the model do after multiplying."""
     program = capture(model)
     draft = draft_micro(program, RunOptions())
-    use_gelu(draft)
+    apply_rules(draft.graph, RULES)
     pack_weights(draft, DeviceMemory(program, 1))
     draft.graph.lint()
     products = [node for node in draft.graph.nodes if isinstance(getattr(node.target, "__self__", None), PackedProduct)]
@@ -99,5 +100,5 @@ def test_a_product_that_somebody_else_reads_keeps_its_own_values():
 )
 def test_what_is_only_like_gelu_stays_as_it_is_written(other):
     draft = draft_micro(capture(Net(other)), RunOptions())
-    use_gelu(draft)
+    apply_rules(draft.graph, RULES)
     assert not draft.graph.find_nodes(op="call_function", target=aten.gelu.default)

@@ -12,8 +12,9 @@ from torch.nn import functional
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions, Tap
 from openipu.run import Executable
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
-from openipu.run.rewrites.fusion.attention import attend, fuse_attention
+from openipu.run.rewrites.fusion.attention import RULES, attend
 
 SAMPLES, HEADS, PLACES, WIDTH = 2, 3, 10, 8
 QUERY, KEY, VALUE = torch.randn(3, SAMPLES, PLACES, HEADS * WIDTH, generator=torch.Generator().manual_seed(0))
@@ -65,7 +66,7 @@ def capture(model, *inputs):
 
 def count_fused(program, options=None):
     draft = draft_micro(program, options or RunOptions())
-    fuse_attention(draft)
+    apply_rules(draft.graph, RULES)
     draft.graph.lint()
     return len(draft.graph.find_nodes(op="call_function", target=attend))
 

@@ -10,9 +10,7 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import draw_bits, random_bits
-from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import DROP, DROPOUT
 from openipu.run.rewrites.half.rounding import round_values
 from openipu.run.rewrites.random.dropout import (
@@ -20,7 +18,6 @@ from openipu.run.rewrites.random.dropout import (
     find_masks,
     keep_elements,
     keep_in_place,
-    use_dropout_kernel,
 )
 
 SEED, SEEDS = torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)
@@ -146,12 +143,9 @@ def test_a_program_trains_to_the_same_bits(kernel, use_kernels, folding, half):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "half"])
-def test_no_mask_is_written_down(kernel, monkeypatch, half):
-    drafts: list[Draft] = []
-    note = lambda draft, kernel: (use_dropout_kernel(draft, kernel), drafts.append(draft))  # noqa: E731
-    monkeypatch.setattr(pass_list, "use_dropout_kernel", note)
+def test_no_mask_is_written_down(kernel, bound_drafts, half):
     train(*make_executable(folding=True, half=half), steps=1)
-    (draft,) = drafts
+    (draft,) = bound_drafts
     targets = [node.target for node in draft.graph.nodes]
     assert random_bits not in targets
     # Two dropouts, forward and backward: each in memory of its own, or in that of its operand.

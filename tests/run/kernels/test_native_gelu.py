@@ -8,6 +8,7 @@ import torch
 from openipu.graph import OutputKind, RunOptions
 from openipu.run import thresholds
 from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
 from openipu.run.engine.pass_list import BOUND, Setting
 from openipu.run.kernels import KernelLibrary
@@ -16,7 +17,7 @@ from openipu.run.rewrites.fusion.gelu_kernel import (
     compute_gelu,
     differentiate_gelu,
     differentiate_gelu_in_place,
-    use_gelu_kernel,
+    make_rules,
 )
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
@@ -86,7 +87,7 @@ def test_a_graph_bends_natively_and_leaves_other_forms_alone(build_program, monk
     returns = [(OutputKind.OUTPUT, str(place)) for place in range(4)]
     program = build_program(layer, inputs=dict(zip(("x", "gradient"), values, strict=True)), returns=returns)
     draft = draft_micro(program, RunOptions())
-    use_gelu_kernel(draft, use_kernels(GELU)[GELU])
+    apply_rules(draft.graph, make_rules(use_kernels(GELU)[GELU][COMPUTE_GELU]))
     reuse_memory(draft)
     draft.graph.lint()
     targets = [node.target for node in draft.graph.nodes]

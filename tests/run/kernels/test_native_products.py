@@ -9,14 +9,11 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import Executable, thresholds
-from openipu.run.drafts.draft import Draft
-from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import MULTIPLY_TRANSPOSED, WEIGHT_GRADIENTS
 from openipu.run.rewrites.products import weight_gradients as native_products
 from openipu.run.rewrites.products.weight_gradients import (
     add_columns,
     multiply_columns,
-    use_product_kernel,
 )
 
 # Depth, height and width: parts of a tile, whole ones, several blocks in each direction.
@@ -148,11 +145,9 @@ def train_eagerly(rows, accumulation, steps=2):
     return dict(net.named_parameters())
 
 
-def keep_drafts(monkeypatch):
-    drafts: list[Draft] = []
-    note = lambda draft, kernel: (use_product_kernel(draft, kernel), drafts.append(draft))  # noqa: E731
-    monkeypatch.setattr(pass_list, "use_product_kernel", note)
-    return drafts
+def list_products(drafts):
+    (draft,) = drafts
+    return [node for node in draft.graph.nodes if node.target in (multiply_columns, add_columns)]
 
 
 @pytest.mark.slow
@@ -161,33 +156,29 @@ def keep_drafts(monkeypatch):
     [(1, True, multiply_columns), (4, True, multiply_columns), (4, False, add_columns)],
     ids=["one micro-batch", "folded", "one after the other"],
 )
-def test_a_program_trains_as_eager_does(kernel, monkeypatch, accumulation, folding, written):
-    drafts = keep_drafts(monkeypatch)
+def test_a_program_trains_as_eager_does(kernel, bound_drafts, accumulation, folding, written):
     executable, rows = make_executable(accumulation, folding=folding)
     found, expected = train(executable, rows), train_eagerly(rows, accumulation)
-    (draft,) = drafts
+    (draft,) = bound_drafts
     assert sum(node.target is written for node in draft.graph.nodes) == 2
     for name, weight in found.items():
         torch.testing.assert_close(weight, expected[name].detach(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_a_deterministic_program_does_not_use_it(kernel, monkeypatch):
-    drafts = keep_drafts(monkeypatch)
+def test_a_deterministic_program_does_not_use_it(kernel, bound_drafts):
     train(*make_executable(deterministic=True), steps=1)
-    assert not drafts
+    assert not list_products(bound_drafts)
 
 
 @pytest.mark.slow
-def test_small_products_stay_where_they_are(kernel, monkeypatch):
+def test_small_products_stay_where_they_are(kernel, bound_drafts, monkeypatch):
     monkeypatch.setattr(thresholds, "WEIGHT_GRADIENT_WORK", BATCH * WIDTH * WIDTH + 1)
-    drafts = keep_drafts(monkeypatch)
     train(*make_executable(), steps=1)
-    assert not any(node.target is multiply_columns for draft in drafts for node in draft.graph.nodes)
+    assert not list_products(bound_drafts)
 
 
-def test_without_the_kernel_libraries_multiply(monkeypatch):
+def test_without_the_kernel_libraries_multiply(bound_drafts, monkeypatch):
     monkeypatch.setattr(native_products, "prefers_other_products", lambda: True)
-    drafts = keep_drafts(monkeypatch)
     train(*make_executable(), steps=1)
-    assert not drafts
+    assert not list_products(bound_drafts)

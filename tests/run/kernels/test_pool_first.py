@@ -7,8 +7,9 @@ import torch
 
 from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
-from openipu.run.rewrites.images.pool_first import pool_first
+from openipu.run.rewrites.images.pool_first import RULES
 
 aten = torch.ops.aten
 FRONT, BACK = [0, 3, 1, 2], [0, 2, 3, 1]
@@ -55,7 +56,7 @@ def test_what_is_pooled_is_rectified_afterwards(build_program, window, stride, p
     values[0].view(-1)[5] = float("nan")
     wanted = layer(*values)
     subject = draft(build_program, layer, values)
-    pool_first(subject)
+    apply_rules(subject.graph, RULES)
     subject.graph.lint()
     assert find_rectified(subject) == [wanted[0].numel()]
     found = generate_function(subject.graph, subject.bound, "test")(*values)
@@ -74,5 +75,5 @@ def test_what_is_pooled_is_rectified_afterwards(build_program, window, stride, p
 def test_what_others_read_stays_as_it_is(build_program, extra):
     layer, values = make_layer(2, 2, extra=extra), draw(2, 2, 0, True)
     subject = draft(build_program, layer, values)
-    pool_first(subject)
+    apply_rules(subject.graph, RULES)
     assert find_rectified(subject) == [values[0].numel()]

@@ -9,9 +9,10 @@ from torch import nn
 from openipu.capture import capture_program, describe_optimizer, read_hyper_parameters
 from openipu.graph import RunOptions
 from openipu.run import Executable
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
 from openipu.run.rewrites.products import onednn_products as products
-from openipu.run.rewrites.products.onednn_products import multiply, use_onednn_products
+from openipu.run.rewrites.products.onednn_products import make_rules, multiply
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
 aten = torch.ops.aten
@@ -51,7 +52,7 @@ def count_calls(draft, *targets):
 def test_forward_and_the_gradients_of_its_rows_change_the_library(preferred):
     draft = draft_micro(capture()[3], RunOptions(training=True))
     products_before = count_calls(draft, aten.mm.default, aten.addmm.default)
-    use_onednn_products(draft)
+    apply_rules(draft.graph, make_rules())
     # Two large layers forward, and the gradient of the second one's rows: the first one's rows are the input.
     # Gradients of weights are products of transposed rows.
     assert count_calls(draft, multiply) == (3 if preferred else 0)
@@ -60,7 +61,7 @@ def test_forward_and_the_gradients_of_its_rows_change_the_library(preferred):
 
 def test_small_products_stay_with_pytorch():
     draft = draft_micro(capture(count=8)[3], RunOptions(training=True))
-    use_onednn_products(draft)
+    apply_rules(draft.graph, make_rules())
     assert count_calls(draft, multiply) == 0, "8 x 256 x 320 is below 2^21"
 
 
@@ -83,7 +84,7 @@ def test_training_computes_the_same():
 def test_nothing_changes_where_somebody_has_switched_onednn_off(monkeypatch):
     draft = draft_micro(capture()[3], RunOptions(training=True))
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
-    use_onednn_products(draft)
+    apply_rules(draft.graph, make_rules())
     assert count_calls(draft, multiply) == 0
 
 

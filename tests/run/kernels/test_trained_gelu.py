@@ -12,9 +12,10 @@ from torch.nn import functional
 
 from openipu.graph import EngineMode, OutputKind, RunOptions, Tap
 from openipu.run.drafts.codegen import generate_function
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine import micro
 from openipu.run.engine.micro import draft_micro
-from openipu.run.rewrites.fusion.trained_gelu import use_gelu_in_training
+from openipu.run.rewrites.fusion.trained_gelu import RULES
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 
 aten = torch.ops.aten
@@ -146,7 +147,7 @@ def run_layer(build_program, layer, dtype=torch.float32):
     returns = [(OutputKind.OUTPUT, str(place)) for place in range(len(wanted))]
     program = build_program(layer, inputs=dict(zip(("x", "gradient"), values, strict=True)), returns=returns)
     draft = draft_micro(program, RunOptions())
-    use_gelu_in_training(draft)
+    apply_rules(draft.graph, RULES)
     draft.graph.lint()
     found = [sum(node.target is target for node in draft.graph.nodes) for target in _OPERATORS]
     reuse_memory(draft)

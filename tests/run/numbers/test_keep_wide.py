@@ -12,8 +12,9 @@ from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine import pass_list
-from openipu.run.rewrites.half.keep_wide import add_products_in_place, keep_rounded_wide
+from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, keep_rounded_wide
 from openipu.run.rewrites.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
 from openipu.run.rewrites.in_place.accumulation import add_rounded_rows
 
@@ -129,8 +130,7 @@ def test_a_product_is_added_to_a_rounded_sum_that_nobody_else_reads():
     for node in (kept, product, added):
         node.meta["val"] = torch.empty(4, 4, device="meta")
     graph.output(added)
-    draft = Draft(graph, (), (), {})
-    add_products_in_place(draft)
+    apply_rules(graph, ADDED_PRODUCTS)
     assert [node.target for node in graph.nodes if node.op == "call_function"] == [round_wide, torch.Tensor.addmm_]
 
 

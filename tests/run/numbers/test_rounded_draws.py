@@ -11,11 +11,12 @@ from openipu.graph import RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
 from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine import pass_list
 from openipu.run.kernels.catalog import ROUND, STOCHASTIC_ROUNDING
 from openipu.run.rewrites.half.rounded_draws import (
+    RULES,
     Rows,
-    fuse_draws,
     round_by_chance,
     round_in_place,
     round_rows_into,
@@ -134,5 +135,5 @@ def test_bits_that_somebody_else_reads_are_drawn_apart():
     values, seed = graph.placeholder("values"), graph.placeholder("seed")
     bits = graph.call_function(random_bits, (seed, 0, [4]))
     graph.output((graph.call_function(round_half, (values, bits, "infinity")), bits))
-    fuse_draws(graph)
+    apply_rules(graph, RULES)
     assert [node.target for node in graph.nodes if node.op == "call_function"] == [random_bits, round_half]

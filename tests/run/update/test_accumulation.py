@@ -10,8 +10,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from openipu.graph import RunOptions
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
-from openipu.run.rewrites.in_place.accumulation import accumulate_gradients, add_half_rows, add_rows, add_rows_in_place
+from openipu.run.rewrites.in_place.accumulation import ADDED_ROWS, accumulate_gradients, add_half_rows, add_rows
 
 aten = torch.ops.aten
 WORDS, WIDTH, PADDING = 12, 6, 3
@@ -103,7 +104,7 @@ def test_rows_are_added_to_the_gradient_of_a_shared_matrix(start_training):
     draft, _ = draft_step(start_training, True, 1)
     before = list_targets(draft)
     assert aten.embedding_dense_backward.default in before
-    add_rows_in_place(draft)
+    apply_rules(draft.graph, ADDED_ROWS)
     draft.graph.lint()
     after = list_targets(draft)
     assert aten.embedding_dense_backward.default not in after
@@ -155,7 +156,7 @@ def test_a_value_that_is_read_again_is_not_written_to(build_program):
     }
     program = build_program(both, inputs=inputs, returns=[(OutputKind.OUTPUT, "sum"), (OutputKind.OUTPUT, "product")])
     draft = draft_graph(program.micro, program.constants)
-    add_rows_in_place(draft)
+    apply_rules(draft.graph, ADDED_ROWS)
     assert add_rows not in list_targets(draft)
 
 

@@ -29,11 +29,13 @@ class Pass(Optimization, Generic[_Setting]):
     needed: bool = field(default=False, kw_only=True)  # for what a program means: it is never switched off
 
 
-def by_rules(list_rules: Callable[[Draft, _Setting], Sequence[Rule]]) -> Callable[[Draft, _Setting], None]:
-    """What a pass does that is made of rules."""
+def by_rules(
+    rules: Sequence[Rule] | Callable[[Draft, _Setting], Sequence[Rule]],
+) -> Callable[[Draft, _Setting], None]:
+    """What a pass does that is made of rules, some of which know a draft or a kernel."""
 
     def apply(draft: Draft, setting: _Setting) -> None:
-        apply_rules(draft, list_rules(draft, setting))
+        apply_rules(draft.graph, rules(draft, setting) if callable(rules) else rules)
 
     return apply
 

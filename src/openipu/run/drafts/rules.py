@@ -19,7 +19,6 @@ import torch
 from torch import fx
 
 from openipu.run.drafts.aliasing import is_pure
-from openipu.run.drafts.draft import Draft
 
 aten = torch.ops.aten
 
@@ -61,6 +60,13 @@ class Is:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """Any operand that is no node: a list, a text, a number."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Viewed:
     """A pattern, or views of it in other shapes. `kept`: the views do not belong to the match, and stay."""
 
@@ -68,7 +74,7 @@ class Viewed:
     kept: bool = False
 
 
-Pattern = Value | Number | Op | Is | Viewed
+Pattern = Value | Number | Constant | Op | Is | Viewed
 
 VIEWS = (aten.view.default, aten._unsafe_view.default)
 
@@ -99,20 +105,19 @@ class Match:
 class Writer:
     """Writes the replacement of one match, in front of its root unless it is told otherwise."""
 
-    def __init__(self, draft: Draft, match: Match) -> None:
-        self.draft = draft
-        self._match = match
+    def __init__(self, graph: fx.Graph, match: Match) -> None:
+        self._graph, self._match = graph, match
 
     def call(self, target: Any, *args: Any, like: fx.Node | None = None, **kwargs: Any) -> fx.Node:
         """A new node. It is taken for a value like the root's, or like another node's; `meta["val"]` may be set where
         it is neither."""
-        node = self.draft.graph.call_function(target, args, kwargs)
+        node = self._graph.call_function(target, args, kwargs)
         node.meta = dict((self._match.root if like is None else like).meta)
         return node
 
     def before(self, node: fx.Node) -> AbstractContextManager[None]:
         """Write in front of this node inside of the context."""
-        context: AbstractContextManager[None] = self.draft.graph.inserting_before(node)
+        context: AbstractContextManager[None] = self._graph.inserting_before(node)
         return context
 
     def replace(self, old: fx.Node, new: fx.Node) -> None:
@@ -126,10 +131,10 @@ def _always(match: Match) -> bool:
 
 @dataclass(frozen=True)
 class Search:
-    """A match that no pattern describes, found from its root by a function; `matched` makes it. Its operators are those
-    that nobody else may read: the root, and what the replacement takes away with it."""
+    """A match that no pattern describes, found from one of its operators by a function; `matched` makes it. Its
+    operators are those that nobody else may read: the root, and what the replacement takes away with it."""
 
-    targets: tuple[Any, ...]  # of the root
+    targets: tuple[Any, ...]  # of the operator
     find: Callable[[fx.Node], Match | None]
 
 
@@ -146,7 +151,7 @@ class Rule:
     pattern: Op | Search
     replacement: Callable[[Match, Writer], fx.Node | None]  # None: it has replaced what there was to replace
     condition: Callable[[Match], bool] = _always
-    shared: frozenset[str] = frozenset()  # operators that others may read as well: they stay then
+    shared: frozenset[str] = frozenset()  # operators, or lists of them, that others may read as well: they stay then
 
 
 def find_match(pattern: Op | Search, root: fx.Node) -> Match | None:
@@ -166,13 +171,13 @@ def find_matches(pattern: Op | Search, graph: fx.Graph) -> Iterator[Match]:
             yield match
 
 
-def apply_rules(draft: Draft, rules: Sequence[Rule]) -> int:
+def apply_rules(graph: fx.Graph, rules: Sequence[Rule]) -> int:
     """Apply each rule wherever it holds, one rule after the other; how often that was."""
     count = 0
     for rule in rules:
-        for match in find_matches(rule.pattern, draft.graph):
+        for match in find_matches(rule.pattern, graph):
             if _stands_alone(rule, match) and rule.condition(match):
-                _replace(draft, rule, match)
+                _replace(graph, rule, match)
                 count += 1
     return count
 
@@ -187,17 +192,23 @@ def could_apply(graph: fx.Graph, rules: Sequence[Rule]) -> bool:
 
 
 def _stands_alone(rule: Rule, match: Match) -> bool:
-    shared = {match[name] for name in rule.shared}
+    shared = set(_list_nodes([match[name] for name in rule.shared]))
     inside = set(match.operators)
     return all(inside.issuperset(node.users) for node in inside - {match.root} - shared)
 
 
-def _replace(draft: Draft, rule: Rule, match: Match) -> None:
-    with draft.graph.inserting_before(match.root):
-        new = rule.replacement(match, Writer(draft, match))
+def _list_nodes(value: Any) -> list[fx.Node]:
+    if isinstance(value, fx.Node):
+        return [value]
+    return [node for item in value for node in _list_nodes(item)]
+
+
+def _replace(graph: fx.Graph, rule: Rule, match: Match) -> None:
+    with graph.inserting_before(match.root):
+        new = rule.replacement(match, Writer(graph, match))
     if new is not None:
         match.root.replace_all_uses_with(new)
-    _erase_unread(draft.graph, match.operators)
+    _erase_unread(graph, match.operators)
 
 
 def _erase_unread(graph: fx.Graph, operators: Sequence[fx.Node]) -> None:
@@ -225,6 +236,9 @@ def _match(pattern: Pattern, value: Any, values: dict[str, Any], operators: tupl
     elif isinstance(pattern, Is):
         if value is pattern.value:
             yield values, operators
+    elif isinstance(pattern, Constant):
+        if not isinstance(value, fx.Node):
+            yield from _name(pattern.name, value, values, operators)
     elif isinstance(pattern, Viewed):
         yield from _match(pattern.pattern, value, values, operators)
         if isinstance(value, fx.Node) and value.target in VIEWS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import fx
 
 from openipu.graph import RunOptions
+from openipu.run.drafts.rules import could_apply
 from openipu.run.kernels import Kernel
 from openipu.run.kernels.catalog import (
     CHANNEL_NORMS,
@@ -23,7 +24,7 @@ from openipu.run.rewrites.fusion.gelu_kernel import find_gelus
 from openipu.run.rewrites.half.rounded_products import has_chunks
 from openipu.run.rewrites.images.joined_norms import find_norms
 from openipu.run.rewrites.images.layout import find_winograd
-from openipu.run.rewrites.products.weight_gradients import find_products
+from openipu.run.rewrites.products import weight_gradients
 from openipu.run.rewrites.random.dropout import compares_bits, draws_masks
 
 
@@ -38,7 +39,7 @@ def list_kernels(graph: fx.Graph, options: RunOptions) -> tuple[Kernel, ...]:
             HALF_PRODUCTS: options.half_partials and has_chunks(graph),
             WINOGRAD: find_winograd(graph),
             CHANNEL_NORMS: options.training and find_norms(graph),
-            WEIGHT_GRADIENTS: bool(find_products(graph)),
+            WEIGHT_GRADIENTS: could_apply(graph, weight_gradients.make_rules(None)),
             GELU: options.training and find_gelus(graph),
             DROPOUT: draws_masks(graph) or (options.stochastic_rounding and compares_bits(graph)),
         }

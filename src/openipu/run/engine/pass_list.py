@@ -6,19 +6,23 @@ In: a `Draft` of the micro graph, and a `Setting`: what the passes may ask for. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.passes import Pass
+from openipu.run.drafts.passes import Pass, by_rules
+from openipu.run.drafts.rules import Rule
 from openipu.run.engine.program_kernels import use_inference_kernels
-from openipu.run.kernels import Kernel, KernelLibrary
+from openipu.run.kernels import Function, Kernel, KernelLibrary, Run
 from openipu.run.kernels.catalog import (
     CHANNEL_NORMS,
+    COMPUTE_GELU,
+    DROP,
     DROPOUT,
     GELU,
     HALF_PRODUCTS,
+    MULTIPLY_TRANSPOSED,
     ROUND,
     STOCHASTIC_ROUNDING,
     WEIGHT_GRADIENTS,
@@ -26,31 +30,30 @@ from openipu.run.kernels.catalog import (
 )
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.optimization import Accuracy
-from openipu.run.rewrites.fusion.attention import fuse_attention
-from openipu.run.rewrites.fusion.class_gradients import join_class_gradients
-from openipu.run.rewrites.fusion.dropped_elements import compare_whole_numbers
-from openipu.run.rewrites.fusion.gelu_kernel import use_gelu_kernel
-from openipu.run.rewrites.fusion.trained_gelu import use_gelu_in_training
-from openipu.run.rewrites.fusion.written_gelu import use_gelu
-from openipu.run.rewrites.half.keep_wide import add_products_in_place, keep_rounded_wide
-from openipu.run.rewrites.half.rounded_draws import fuse_draws
+from openipu.run.rewrites.fusion import (
+    attention,
+    class_gradients,
+    dropped_elements,
+    gelu_kernel,
+    trained_gelu,
+    written_gelu,
+)
+from openipu.run.rewrites.half import rounded_draws
+from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, keep_rounded_wide
 from openipu.run.rewrites.half.rounded_products import join_half_products
 from openipu.run.rewrites.half.rounding import apply_number_options
 from openipu.run.rewrites.half.wide_weights import read_wide_weights
-from openipu.run.rewrites.images.channels_last import lay_out_filters, use_products
-from openipu.run.rewrites.images.joined_norms import join_norms
+from openipu.run.rewrites.images import channels_last, joined_norms, pool_first
 from openipu.run.rewrites.images.layout import lay_out_images
 from openipu.run.rewrites.images.packed_convolutions import pack_convolutions
-from openipu.run.rewrites.images.pool_first import pool_first
-from openipu.run.rewrites.in_place.accumulation import accumulate_gradients, add_rows_in_place
+from openipu.run.rewrites.in_place.accumulation import ADDED_ROWS, accumulate_gradients
 from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
 from openipu.run.rewrites.in_place.buffers_in_place import write_in_place
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
-from openipu.run.rewrites.products.onednn_products import use_onednn_products
+from openipu.run.rewrites.products import onednn_products, weight_gradients
 from openipu.run.rewrites.products.packed_weights import pack_weights
-from openipu.run.rewrites.products.weight_gradients import use_product_kernel
 from openipu.run.rewrites.pruning import narrow_rows
-from openipu.run.rewrites.random.dropout import use_dropout_kernel
+from openipu.run.rewrites.random import dropout
 from openipu.run.rewrites.recurrent.onednn_recurrent import use_onednn
 from openipu.run.rewrites.recurrent.packed_recurrent import pack_recurrent
 from openipu.run.rewrites.semantics.delayed_weights import delay_weights
@@ -172,6 +175,13 @@ def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
     return may_use
 
 
+def _by_kernel(
+    kernel: Kernel, function: Function, make_rules: Callable[[Run], Sequence[Rule]]
+) -> Callable[[Draft, Setting], None]:
+    """Rules that call a function of a kernel."""
+    return by_rules(lambda draft, setting: make_rules(setting.library[kernel][function]))
+
+
 _ACCUMULATE = Pass(
     "add gradients to their accumulators",
     lambda draft, setting: accumulate_gradients(
@@ -186,8 +196,12 @@ _ACCUMULATE = Pass(
 
 # With the memory that it will run on, and the updater.
 BOUND: tuple[Pass[Setting], ...] = (
-    Pass("dropout masks by integer comparison", lambda draft, setting: compare_whole_numbers(draft), _is_unchecked),
-    Pass("pool before rectifying", lambda draft, setting: pool_first(draft), _is_unchecked),
+    Pass(
+        "dropout masks by integer comparison",
+        by_rules(lambda draft, setting: dropped_elements.make_rules(draft)),
+        _is_unchecked,
+    ),
+    Pass("pool before rectifying", by_rules(pool_first.RULES), _is_unchecked),
     Pass(
         "channels-last images",
         lambda draft, setting: lay_out_images(
@@ -195,8 +209,8 @@ BOUND: tuple[Pass[Setting], ...] = (
         ),
         _is_unchecked,
     ),
-    Pass("1x1 convolutions as products", lambda draft, setting: use_products(draft), _is_unchecked),
-    Pass("lay out filters once", lambda draft, setting: lay_out_filters(draft), _is_unchecked),
+    Pass("1x1 convolutions as products", by_rules(channels_last.PRODUCTS), _is_unchecked),
+    Pass("lay out filters once", by_rules(channels_last.FILTERS), _is_unchecked),
     _ACCUMULATE,
     Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
     Pass(
@@ -209,17 +223,17 @@ BOUND: tuple[Pass[Setting], ...] = (
     ),
     # Last: the passes above read the operators' schemas.
     Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks, needed=True),
-    Pass("gelu in one call", lambda draft, setting: use_gelu(draft), _infers),
-    Pass("gelu and its gradient in one call each", lambda draft, setting: use_gelu_in_training(draft), _trains),
-    Pass("cross-entropy gradient in one call", lambda draft, setting: join_class_gradients(draft), _trains),
+    Pass("gelu in one call", by_rules(written_gelu.RULES), _infers),
+    Pass("gelu and its gradient in one call each", by_rules(trained_gelu.RULES), _trains),
+    Pass("cross-entropy gradient in one call", by_rules(class_gradients.RULES), _trains),
     Pass(
         "norms of images by kernels",
-        lambda draft, setting: join_norms(draft, setting.library[CHANNEL_NORMS]),
+        by_rules(lambda draft, setting: joined_norms.make_rules(setting.library[CHANNEL_NORMS])),
         lambda setting: _trains(setting) and _may_use(CHANNEL_NORMS)(setting),
     ),
     Pass(
         "attention in one call",
-        lambda draft, setting: fuse_attention(draft),
+        by_rules(attention.RULES),
         _infers,
     ),
     Pass("write into buffers", lambda draft, setting: write_in_place(draft), _infers),
@@ -238,29 +252,31 @@ BOUND: tuple[Pass[Setting], ...] = (
         lambda draft, setting: pack_recurrent(draft, setting.device_memory),
         _infers,
     ),
-    Pass("add rows in place", lambda draft, setting: add_rows_in_place(draft), _is_unchecked),
-    Pass("stochastic rounding in one call", lambda draft, setting: fuse_draws(draft.graph), _is_unchecked),
+    Pass("add rows in place", by_rules(ADDED_ROWS), _is_unchecked),
+    Pass("stochastic rounding in one call", by_rules(rounded_draws.RULES), _is_unchecked),
     Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _is_unchecked),
     Pass(
         "products with half partials by a kernel",
         lambda draft, setting: join_half_products(draft, setting.library[HALF_PRODUCTS], updates=_updates(setting)),
         _may_use(HALF_PRODUCTS),
     ),
-    Pass("add products in place", lambda draft, setting: add_products_in_place(draft), _is_unchecked),
+    Pass("add products in place", by_rules(ADDED_PRODUCTS), _is_unchecked),
     Pass(
         "gradients of weights by a kernel",
-        lambda draft, setting: use_product_kernel(draft, setting.library[WEIGHT_GRADIENTS]),
+        by_rules(
+            lambda draft, setting: weight_gradients.make_rules(setting.library[WEIGHT_GRADIENTS][MULTIPLY_TRANSPOSED])
+        ),
         _may_use(WEIGHT_GRADIENTS),
     ),
     Pass(
         "gelu by a kernel",
-        lambda draft, setting: use_gelu_kernel(draft, setting.library[GELU]),
+        _by_kernel(GELU, COMPUTE_GELU, gelu_kernel.make_rules),
         lambda setting: _trains(setting) and _may_use(GELU)(setting),
     ),
-    Pass("products by oneDNN", lambda draft, setting: use_onednn_products(draft), _is_unchecked),
+    Pass("products by oneDNN", by_rules(lambda draft, setting: onednn_products.make_rules()), _is_unchecked),
     Pass(
         "dropout by a kernel",
-        lambda draft, setting: use_dropout_kernel(draft, setting.library[DROPOUT]),
+        _by_kernel(DROPOUT, DROP, dropout.make_rules),
         _may_use(DROPOUT),
     ),
     Pass(

@@ -16,15 +16,15 @@ from openipu.run import thresholds
 from openipu.run.drafts.aliasing import find_owner, find_viewed, is_pure
 from openipu.run.drafts.control import build_bodies
 from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.passes import Pass, apply_passes
+from openipu.run.drafts.passes import Pass, apply_passes, by_rules
 from openipu.run.drafts.random_numbers import seed_draws
+from openipu.run.drafts.rules import Constant, Match, Rule, Value, Writer, op
 from openipu.run.rewrites.half.redundant_roundings import skip_exact_roundings
 from openipu.run.rewrites.half.widen_products import widen_half_products
 
 aten = torch.ops.aten
 
 _FILLED_LIKE = frozenset({aten.new_zeros.default, aten.new_ones.default, aten.new_full.default})
-_SAME_VALUE = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default})
 _COSTLY = frozenset(
     {
         *(aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default, aten.constant_pad_nd.default),
@@ -34,32 +34,34 @@ _COSTLY = frozenset(
 )
 
 
-def remove_no_operations(draft: Draft) -> None:
-    """Take out detach and alias, views to the shape a value already has, and a transposition of a transposition."""
-    for node in list(draft.graph.nodes):
-        source = _find_equal_value(node)
-        if source is not None:
-            node.replace_all_uses_with(source)
-            draft.graph.erase_node(node)
+def _take_operand(match: Match, writer: Writer) -> Any:
+    return match["x"]
 
 
-def _find_equal_value(node: fx.Node) -> fx.Node | None:
-    if node.op != "call_function" or not node.args or not isinstance(node.args[0], fx.Node):
-        return None
-    source = node.args[0]
-    if node.target in _SAME_VALUE:
-        return source
-    if node.target in (aten.view.default, aten._unsafe_view.default, aten.expand.default):
-        shape, before = _read_shape(node), _read_shape(source)
-        return source if shape is not None and shape == before else None
-    if node.target is aten.t.default and source.target is aten.t.default:
-        return source.args[0] if isinstance(source.args[0], fx.Node) else None
-    return None
+def _has_same_shape(match: Match) -> bool:
+    shape = _read_shape(match.root)
+    return shape is not None and shape == _read_shape(match["x"])
 
 
 def _read_shape(node: fx.Node) -> tuple[int, ...] | None:
     value = node.meta.get("val")
     return tuple(value.shape) if isinstance(value, torch.Tensor) else None
+
+
+_X = Value("x")
+_VIEW = op((aten.view.default, aten._unsafe_view.default, aten.expand.default), _X, Constant("shape"))
+NO_OPERATIONS = (
+    Rule(
+        "the same value", op((aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default), _X), _take_operand
+    ),
+    Rule("the same shape", _VIEW, _take_operand, _has_same_shape),
+    Rule(
+        "transposed twice",
+        op(aten.t.default, op(aten.t.default, _X, name="first")),
+        _take_operand,
+        shared=frozenset({"first"}),
+    ),
+)
 
 
 def shorten_conversions(draft: Draft) -> None:
@@ -206,7 +208,7 @@ def _is_spread(node: fx.Node) -> bool:
 # The order matters: what folding and sharing leave unused is removed last. Their setting is whether a draft is the body
 # of a loop, which keeps the generator: it has no seed of its own for each pass.
 PASSES: tuple[Pass[bool], ...] = (
-    Pass("remove no-operations", lambda draft, body: remove_no_operations(draft)),
+    Pass("remove no-operations", by_rules(NO_OPERATIONS)),
     Pass("shorten conversions", lambda draft, body: shorten_conversions(draft), needed=True),
     Pass("sample from the seed", lambda draft, body: seed_draws(draft), lambda body: not body, needed=True),
     Pass("widen half products", lambda draft, body: widen_half_products(draft), needed=True),

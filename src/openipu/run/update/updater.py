@@ -15,10 +15,11 @@ from torch import fx
 from openipu.graph import GraphInput, InputKind, OutputKind
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, copy_ancestors
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.kernels import KernelLibrary, Run
 from openipu.run.kernels.catalog import ROUND, STOCHASTIC_ROUNDING
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.rewrites.half.rounded_draws import fuse_draws
+from openipu.run.rewrites.half import rounded_draws
 from openipu.run.rewrites.half.rounding import UPDATE_SEED
 from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
 from openipu.run.update.buckets import Bucket, BucketGroup, divide_parameters, name_tensor
@@ -140,7 +141,7 @@ class _Part:
         self._results = tuple(dict.fromkeys(wanted))
         graph, copies = copy_ancestors(draft.graph, self._results)
         graph.output(tuple(copies[node] for node in self._results))
-        fuse_draws(graph)
+        apply_rules(graph, rounded_draws.RULES)
         if rounding is not None:
             bind_rounding(graph, rounding)
         bound: dict[str, Any] = {

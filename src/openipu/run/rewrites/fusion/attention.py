@@ -9,13 +9,12 @@ them beside one another, as the next product reads them: half to two thirds of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
-from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Rule, Search, matched
 
 aten = torch.ops.aten
 
@@ -30,30 +29,17 @@ _FACTORS: dict[Any, Callable[[float], float]] = {
 _HEADS = 4  # dimensions: samples, heads, places, features
 
 
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """What one call has to compute: softmax(scale * query @ key.T + mask) @ value."""
-
-    query: fx.Node
-    key: fx.Node  # places by features, or the other way round
-    key_turned: bool
-    value: fx.Node
-    mask: fx.Node | None
-    scale: float
-    last: fx.Node  # what it stands for
-
-
 def attend(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
     scale: float,
-    key_turned: bool,
+    transposed: bool,
     joined: bool,
 ) -> torch.Tensor:
     """The result by heads; or, joined, with the heads of each place beside one another in memory."""
-    places = key.transpose(2, 3) if key_turned else key
+    places = key.transpose(2, 3) if transposed else key
     operands = (_lay_out(query), _lay_out(places), _lay_out(value))
     found: torch.Tensor = _attend(*operands, 0.0, False, attn_mask=mask, scale=scale)[0]
     return found.transpose(1, 2).contiguous() if joined else found
@@ -64,38 +50,8 @@ def _lay_out(heads: torch.Tensor) -> torch.Tensor:
     return heads if heads.stride(3) == 1 else heads.contiguous()
 
 
-def fuse_attention(draft: Draft) -> None:
-    """Put one call in the place of attention that is written out."""
-    for node in list(draft.graph.nodes):
-        if node._erased or node.target not in (aten._safe_softmax.default, aten._softmax.default):
-            continue
-        found = _read_attention(node)
-        if found is not None:
-            _replace(draft, found)
-
-
-def _replace(draft: Draft, found: Attention) -> None:
-    joined = _find_joined(found.last)
-    last = found.last if joined is None else joined
-    arguments = (found.query, found.key, found.value, found.mask, found.scale, found.key_turned, joined is not None)
-    with draft.graph.inserting_before(last):
-        result = draft.graph.call_function(attend, arguments)
-    result.meta = dict(last.meta)
-    last.replace_all_uses_with(result)
-    _erase_unread(draft, last)
-
-
-def _erase_unread(draft: Draft, last: fx.Node) -> None:
-    unread = [last]
-    while unread:
-        node = unread.pop()
-        if not node._erased and not node.users and node.op == "call_function":
-            sources = node.all_input_nodes
-            draft.graph.erase_node(node)
-            unread += sources
-
-
-def _read_attention(softmax: fx.Node) -> Attention | None:
+def _find(softmax: fx.Node) -> Match | None:
+    """All that makes up softmax(scale * query @ key.T + mask) @ value."""
     shape = _shape_of(softmax)
     if len(shape) != _HEADS or softmax.args[1] not in (-1, _HEADS - 1) or not _is_float(softmax):
         return None
@@ -105,8 +61,8 @@ def _read_attention(softmax: fx.Node) -> Attention | None:
     (last, values), (product, mask, scale) = found, scores
     query, query_factor = _peel(product.args[0])
     key, key_factor = _peel(product.args[1])
-    key_turned = not _exchanges(key, 2, 3)
-    if not key_turned:
+    transposed = not _exchanges(key, 2, 3)  # features by places
+    if not transposed:
         key, factor = _peel(key.args[0])
         key_factor *= factor
     value, value_factor = _peel(values)
@@ -115,12 +71,14 @@ def _read_attention(softmax: fx.Node) -> Attention | None:
         return None  # the kernel divides by sizes
     expected = (
         (query, (samples, heads, places, width)),
-        (key, (samples, heads, width, shape[3]) if key_turned else (samples, heads, shape[3], width)),
+        (key, (samples, heads, width, shape[3]) if transposed else (samples, heads, shape[3], width)),
         (value, (samples, heads, shape[3], width)),
     )
     if value_factor != 1 or any(not _is_float(node) or _shape_of(node) != size for node, size in expected):
         return None
-    return Attention(query, key, key_turned, value, mask, scale * query_factor * key_factor, last)
+    joined = _find_joined(last)
+    operands = (query, key, value, mask, scale * query_factor * key_factor, transposed, joined is not None)
+    return matched(last if joined is None else joined, operands=operands)
 
 
 def _find_heads(softmax: fx.Node) -> tuple[fx.Node, Any] | None:
@@ -255,3 +213,12 @@ def _shape_of(node: fx.Node) -> tuple[int, ...]:
 def _is_float(node: fx.Node) -> bool:
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.dtype is torch.float32
+
+
+RULES = (
+    Rule(
+        "written-out attention",
+        Search((aten._safe_softmax.default, aten._softmax.default), _find),
+        lambda match, writer: writer.call(attend, *match["operands"]),
+    ),
+)

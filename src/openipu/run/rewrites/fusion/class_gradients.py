@@ -1,8 +1,8 @@
 """The gradient of a cross-entropy over many classes in one way through memory.
 
-In: a draft of a training program. Out: the same draft, in which one function writes `softmax - one_hot`, weighed, where
-autograd fills a matrix with zeros, puts one number into each row, and computes with the whole of it. Nothing is written
-beside the logarithms where nobody reads these again (`reused_memory`).
+One function writes `softmax - one_hot`, weighed, where autograd fills a matrix with zeros, puts one number into each
+row, and computes with the whole of it. Nothing is written beside the logarithms where nobody reads these again
+(`reused_memory`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,14 @@ import torch
 from torch import fx
 
 from openipu.run import thresholds
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
-from openipu.run.drafts.rules import Match, Number, Rule, Value, Viewed, Writer, apply_rules, op
-from openipu.run.rewrites.simplify import remove_dead_code
+from openipu.run.drafts.rules import Match, Number, Rule, Value, Viewed, Writer, op
 
 aten = torch.ops.aten
 
 _MEAN = 1  # of the reductions, by ATen's numbers
 
 _softmax_into = aten._softmax.out._op
-
-
-def join_class_gradients(draft: Draft) -> None:
-    """Use one function for the gradients of a logarithmic softmax and of what reads it, where nobody reads between."""
-    apply_rules(draft, RULES)
-    remove_dead_code(draft)
 
 
 @gives_fresh_memory

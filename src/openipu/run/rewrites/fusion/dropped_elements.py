@@ -15,30 +15,31 @@ import torch
 from torch import fx
 
 from openipu.run.drafts.draft import Draft
-from openipu.run.rewrites.simplify import remove_dead_code
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 
 aten = torch.ops.aten
 
 _NEUTRAL = {aten.mul.Tensor: 1.0, aten.add.Tensor: 0.0}  # by operator, what changes nothing
 
 
-def compare_whole_numbers(draft: Draft) -> None:
+def make_rules(draft: Draft) -> tuple[Rule, ...]:
     """Choose the kept elements by the whole numbers behind uniform ones."""
-    for node in draft.graph.find_nodes(op="call_function", target=aten.where.self):
+
+    def find(node: fx.Node) -> Match | None:
         condition, kept, dropped = node.args
         if not isinstance(condition, fx.Node) or _read_number(draft, dropped) != 0 or not _is_like(kept, node):
-            continue
+            return None
         found = _read_comparison(draft, condition)
         if found is None or found[0].meta["val"].shape != node.meta["val"].shape:
-            continue
-        whole, least = found
-        with draft.graph.inserting_before(node):
-            # Whole numbers from `least` on are above this.
-            chosen = draft.graph.call_function(aten.threshold_backward.default, (kept, whole, least - 0.5))
-        chosen.meta = dict(node.meta)
-        node.replace_all_uses_with(chosen)
-        draft.graph.erase_node(node)
-    remove_dead_code(draft)
+            return None
+        return matched(node, kept=kept, whole=found[0], least=found[1])
+
+    return (Rule("dropout by uniform numbers", Search((aten.where.self,), find), _compare),)
+
+
+def _compare(match: Match, writer: Writer) -> fx.Node:
+    # Whole numbers from `least` on are above this.
+    return writer.call(aten.threshold_backward.default, match["kept"], match["whole"], match["least"] - 0.5)
 
 
 def _is_like(value: Any, node: fx.Node) -> bool:

@@ -1,57 +1,57 @@
 """GELU of training by a C++ kernel.
 
-In: a draft that is ready to be generated, and the kernel. Out: the same draft, in which the kernel computes GELU by its
-tanh, and its gradient, in a third of the time of PyTorch's operators. It computes the tanh by an exponential, so that
-last bits differ.
+In: the kernel. Out: rules by which it computes GELU by its tanh, and its gradient, in a third of the time of PyTorch's
+operators. It computes the tanh by an exponential, so that last bits differ.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import torch
 from torch import fx
 
 from openipu.run import thresholds
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
+from openipu.run.drafts.rules import Match, Rule, Value, could_apply, op
 from openipu.run.kernels import OperandError, Run, address_of
-from openipu.run.kernels.catalog import COMPUTE_GELU, GELU, GeluArguments
-from openipu.run.kernels.library import LoadedKernel
+from openipu.run.kernels.catalog import GeluArguments
 
 aten = torch.ops.aten
 
-_TARGETS = frozenset({aten.gelu.default, aten.gelu_backward.default})
+_X = Value("x", torch.float32)
 
 
 def find_gelus(graph: fx.Graph) -> bool:
     """Whether there are activations that the kernel might compute, also as a model writes them out by a tanh."""
-    return any(
-        (node.target is aten.tanh.default and node.meta["val"].numel() >= thresholds.GELU_ELEMENTS)
-        or (node.target in _TARGETS and _suits(node))
-        for node in graph.nodes
+    return could_apply(graph, make_rules(None)) or any(
+        node.meta["val"].numel() >= thresholds.GELU_ELEMENTS
+        for node in graph.find_nodes(op="call_function", target=aten.tanh.default)
     )
 
 
-def use_gelu_kernel(draft: Draft, kernel: LoadedKernel) -> None:
+def make_rules(run: Run | None) -> tuple[Rule, ...]:
     """Let the kernel compute the activation and its gradient."""
-    run: Any = kernel[COMPUTE_GELU]
-    for target, function in ((aten.gelu.default, compute_gelu), (aten.gelu_backward.default, differentiate_gelu)):
-        for node in list(draft.graph.find_nodes(op="call_function", target=target)):
-            if not _suits(node):
-                continue
-            with draft.graph.inserting_before(node):
-                result = draft.graph.call_function(function, (*node.args, run))
-            result.meta = dict(node.meta)
-            node.replace_all_uses_with(result)
-            draft.graph.erase_node(node)
+    return (
+        Rule(
+            "GELU",
+            op(aten.gelu.default, _X, approximate="tanh"),
+            lambda match, writer: writer.call(compute_gelu, match["x"], run),
+            _is_large,
+        ),
+        Rule(
+            "gradient of GELU",
+            op(aten.gelu_backward.default, Value("gradient", torch.float32), _X, approximate="tanh"),
+            lambda match, writer: writer.call(differentiate_gelu, match["gradient"], match["x"], run),
+            _is_large,
+        ),
+    )
 
 
-def _suits(node: fx.Node) -> bool:
-    if dict(node.kwargs) != {"approximate": "tanh"} or node.meta["val"].numel() < thresholds.GELU_ELEMENTS:
-        return False
-    values = [value.meta["val"] for value in node.all_input_nodes]
-    return all(value.dtype in GELU.dtypes and value.shape == node.meta["val"].shape for value in values)
+def _is_large(match: Match) -> bool:
+    shape = match.root.meta["val"].shape
+    alike = all(operand.meta["val"].shape == shape for operand in match.root.all_input_nodes)
+    return alike and math.prod(shape) >= thresholds.GELU_ELEMENTS
 
 
 @gives_fresh_memory

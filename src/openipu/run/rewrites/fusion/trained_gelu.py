@@ -1,8 +1,8 @@
 """GELU that a model writes out with a tanh, and its gradient, as one operator each.
 
-In: a draft of a training program. Out: the same draft, in which PyTorch's `gelu` and `gelu_backward` stand for what the
-model wrote and for what autograd made of that: two ways through memory instead of twenty, and nothing kept but the
-input. What a part of the graph computes is not read from its form, which has many: it is tried on a few numbers.
+PyTorch's `gelu` and `gelu_backward` stand for what the model wrote and for what autograd made of that: two ways through
+memory instead of twenty, and nothing kept but the input. What a part of the graph computes is not read from its form,
+which has many: it is tried on a few numbers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import torch
 from torch import fx
 
 from openipu.run.drafts.aliasing import is_pointwise
-from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.rules import find_matches
-from openipu.run.rewrites.fusion.written_gelu import WRITTEN_GELU, use_gelu
-from openipu.run.rewrites.simplify import remove_dead_code
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, find_match, matched
+from openipu.run.rewrites.fusion import written_gelu
+from openipu.run.rewrites.fusion.written_gelu import WRITTEN_GELU
 
 aten = torch.ops.aten
 
@@ -25,26 +24,33 @@ _POINTS = torch.linspace(-6, 6, 97, dtype=torch.float64)
 _GRADIENTS = torch.cos(7 * _POINTS)
 
 
-def use_gelu_in_training(draft: Draft) -> None:
-    """Put the operators in the place of what is written out, where nobody reads anything between."""
-    use_gelu(draft)  # those without a gradient
-    for match in find_matches(WRITTEN_GELU, draft.graph):
-        source, last = match["x"], match.root
-        between = [node for node in match.operators if node is not last]
-        found = _find_gradient(_list_following(draft.graph, source), source, last, between)
-        if found is None:
-            continue
-        gradient, end = found
-        with draft.graph.inserting_before(last):
-            result = draft.graph.call_function(aten.gelu.default, (source,), {"approximate": "tanh"})
-        with draft.graph.inserting_before(end):
-            backward = draft.graph.call_function(
-                aten.gelu_backward.default, (gradient, source), {"approximate": "tanh"}
-            )
-        for old, new in ((last, result), (end, backward)):
-            new.meta = dict(old.meta)
-            old.replace_all_uses_with(new)
-        remove_dead_code(draft)  # at once: what is read of the next GELU must not be dead code of this one
+def _find(root: fx.Node) -> Match | None:
+    """GELU that is written out, and its gradient."""
+    found = find_match(WRITTEN_GELU, root)
+    if found is None:
+        return None
+    source = found["x"]
+    between = [node for node in found.operators if node is not root]
+    backward = _find_gradient(_list_following(root.graph, source), source, root, between)
+    if backward is None:
+        return None
+    gradient, end, behind = backward
+    return matched(root, *between, *behind, end, x=source, gradient=gradient, end=end)
+
+
+def _call_both(match: Match, writer: Writer) -> fx.Node:
+    end = match["end"]
+    with writer.before(end):
+        operands = (match["gradient"], match["x"])
+        writer.replace(end, writer.call(aten.gelu_backward.default, *operands, approximate="tanh", like=end))
+    return writer.call(aten.gelu.default, match["x"], approximate="tanh")
+
+
+# What nobody differentiates first: its operators would stand between others and their gradients.
+RULES = (
+    *written_gelu.RULES,
+    Rule("written-out GELU and its gradient", Search((aten.mul.Tensor,), _find), _call_both, shared=frozenset({"end"})),
+)
 
 
 def _list_following(graph: fx.Graph, source: fx.Node) -> list[fx.Node]:
@@ -58,8 +64,9 @@ def _list_following(graph: fx.Graph, source: fx.Node) -> list[fx.Node]:
 
 def _find_gradient(
     following: Sequence[fx.Node], source: fx.Node, last: fx.Node, between: Sequence[fx.Node]
-) -> tuple[fx.Node, fx.Node] | None:
-    """The gradient of the result, and that of the source, if all that is kept of forward is kept for the latter."""
+) -> tuple[fx.Node, fx.Node, set[fx.Node]] | None:
+    """The gradient of the result, that of the source, and what is computed between them, if all that is kept of forward
+    is kept for these."""
     kept = {user for node in between for user in node.users} - {*between, last}
     gradient = _find_incoming(kept, between)
     if gradient is None or not _is_alike(gradient, source):
@@ -78,9 +85,7 @@ def _find_gradient(
         values[node] = compute(*args, **kwargs)
         behind[node] = {node}.union(*(behind.get(value, ()) for value in inputs))
         if kept <= behind[node] and torch.allclose(values[node], expected, rtol=1e-5, atol=1e-6):
-            inside = {*behind[node], *between, last}
-            alone = all(inside.issuperset(value.users) for value in behind[node] - {node})
-            return (gradient, node) if alone else None
+            return gradient, node, behind[node] - {node}
     return None
 
 

@@ -11,8 +11,7 @@ import math
 import torch
 from torch import fx
 
-from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.rules import Match, Rule, Value, Writer, apply_rules, op
+from openipu.run.drafts.rules import Match, Rule, Value, Writer, op
 
 aten = torch.ops.aten
 
@@ -28,8 +27,3 @@ def _call_gelu(match: Match, writer: Writer) -> fx.Node:
 
 
 RULES = (Rule("written-out GELU", WRITTEN_GELU, _call_gelu),)
-
-
-def use_gelu(draft: Draft) -> None:
-    """Put the operator in the place of what is written out, where nobody reads anything between."""
-    apply_rules(draft, RULES)

@@ -15,6 +15,7 @@ from torch import fx
 
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import is_last_use
+from openipu.run.drafts.rules import Match, Rule, Value, Writer, op
 from openipu.run.rewrites.half.rounded_draws import round_by_chance, round_in_place, round_wide
 from openipu.run.rewrites.half.widen_products import REPEATED_VIEWS, converts_to
 
@@ -30,31 +31,6 @@ def keep_rounded_wide(draft: Draft) -> None:
             _round_wide(draft.graph, node)
         elif converts_to(node, torch.float16) and _is_mask(node.args[0]) and _is_read_wide(node):
             _convert_wide(draft.graph, node)
-
-
-def add_products_in_place(draft: Draft) -> None:
-    """Let the library that computes a product add it to the rounded sum of those before it, in that sum's memory."""
-    for node in list(draft.graph.nodes):
-        if node.target is not aten.add.Tensor or node.kwargs:
-            continue
-        total, part = node.args
-        added = _ADDED.get(part.target) if isinstance(part, fx.Node) and len(part.users) == 1 else None
-        if added is None or not isinstance(total, fx.Node) or not _is_rounded_for(total, node):
-            continue
-        with draft.graph.inserting_before(node):
-            new = draft.graph.call_function(added, (total, *part.args))
-        new.meta = dict(node.meta)
-        node.replace_all_uses_with(new)
-        draft.graph.erase_node(node)
-        draft.graph.erase_node(part)
-
-
-def _is_rounded_for(total: fx.Node, reader: fx.Node) -> bool:
-    return (
-        total.target in (round_in_place, round_wide)
-        and set(total.users) == {reader}
-        and total.meta["val"].shape == reader.meta["val"].shape
-    )
 
 
 def _round_wide(graph: fx.Graph, node: fx.Node) -> None:
@@ -112,3 +88,24 @@ def _moves(user: fx.Node, node: fx.Node) -> bool:
 
 def _widen_meta(node: fx.Node) -> dict[str, Any]:
     return {**node.meta, "val": node.meta["val"].to(torch.float32)}
+
+
+def _add_in_place(match: Match, writer: Writer) -> fx.Node:
+    return writer.call(_ADDED[match["product"].target], match["total"], match["left"], match["right"])
+
+
+def _is_rounded_for_sum(match: Match) -> bool:
+    total = match["total"]
+    rounded = total.target in (round_in_place, round_wide) and set(total.users) == {match.root}
+    return rounded and total.meta["val"].shape == match.root.meta["val"].shape
+
+
+# Let the library that computes a product add it to the rounded sum of those before it, in that sum's memory.
+ADDED_PRODUCTS = (
+    Rule(
+        "product added to a rounded sum",
+        op(aten.add.Tensor, Value("total"), op(tuple(_ADDED), Value("left"), Value("right"), name="product")),
+        _add_in_place,
+        _is_rounded_for_sum,
+    ),
+)

@@ -15,6 +15,7 @@ from torch import fx
 
 from openipu.numerics import Overflow
 from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.drafts.rules import Constant, Match, Rule, Value, Writer, op
 from openipu.run.kernels import OperandError, Run, address_of, address_or_none
 from openipu.run.kernels.catalog import RoundingArguments
 from openipu.run.rewrites.half.rounding import round_half
@@ -35,22 +36,6 @@ class Rows:
 
     def list_places(self) -> torch.Tensor:
         return torch.arange(self.first, self.first + self.count) if self.places is None else self.places
-
-
-def fuse_draws(graph: fx.Graph) -> None:
-    """Let one call draw the bits of a rounding and round."""
-    for node in list(graph.nodes):
-        if node.target is not round_half or not isinstance(node.args[1], fx.Node):
-            continue
-        values, bits, overflow = node.args
-        if bits.target is not random_bits or len(bits.users) != 1:
-            continue
-        with graph.inserting_before(node):
-            fused = graph.call_function(round_by_chance, (values, *bits.args, overflow))
-        fused.meta = dict(node.meta)
-        node.replace_all_uses_with(fused)
-        graph.erase_node(node)
-        graph.erase_node(bits)
 
 
 def round_by_chance(
@@ -145,3 +130,11 @@ def _round(
         return False
     run(arguments)
     return True
+
+
+def _round_at_once(match: Match, writer: Writer) -> fx.Node:
+    return writer.call(round_by_chance, *(match[name] for name in ("x", "seed", "draw", "shape", "overflow")))
+
+
+_BITS = op(random_bits, Value("seed"), Constant("draw"), Constant("shape"))
+RULES = (Rule("stochastic rounding", op(round_half, Value("x"), _BITS, Constant("overflow")), _round_at_once),)

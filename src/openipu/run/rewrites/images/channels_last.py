@@ -17,9 +17,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import set_value
-from openipu.run.rewrites.simplify import remove_dead_code
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 
 aten = torch.ops.aten
 
@@ -27,37 +26,6 @@ _CONVOLVE, _BACKWARD = aten.convolution.default, aten.convolution_backward.defau
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 _WIDE = (torch.float32, torch.float64)
 _FILTER_GRADIENT = 1  # among the results of `convolution_backward`
-
-
-def use_products(draft: Draft) -> None:
-    """Compute convolutions of single pixels as products of matrices."""
-    for node in draft.graph.find_nodes(op="call_function", target=_CONVOLVE):
-        if _reads_pixels(node, 3):
-            _replace_convolution(draft.graph, node)
-    for node in draft.graph.find_nodes(op="call_function", target=_BACKWARD):
-        if node.args[-1] == [False, True, False] and _reads_pixels(node, 4):
-            _replace_gradient(draft.graph, node)
-    remove_dead_code(draft)
-
-
-def lay_out_filters(draft: Draft) -> None:
-    """Lay out once a filter that several convolutions read, and nothing else."""
-    for node in draft.graph.find_nodes(op="call_function", target=aten.permute.default):
-        if len(node.users) < 2 or not is_turned_filter(node):
-            continue
-        if not all(_reads_filter(user, node) for user in node.users):
-            continue
-        writer = GraphWriter(draft.graph, node.next)
-        out, channels, *window = _shape_of(node)
-        matrix = writer.call(aten.reshape.default, node.args[0], [prod(window) * channels, out])
-        turned = writer.turn(matrix)
-        shaped = writer.call(aten.view.default, turned, [out, *window, channels])
-        laid_out = writer.call(aten.permute.default, shaped, [0, len(window) + 1, *range(1, len(window) + 1)])
-        node.replace_all_uses_with(laid_out)
-    for node in draft.graph.find_nodes(op="call_function", target=aten.permute.default):
-        if _turns_back(node) and _is_filter_gradient(node.args[0]):
-            _turn_gradient(draft.graph, node)
-    remove_dead_code(draft)
 
 
 def _is_filter_gradient(node: Any) -> bool:
@@ -75,16 +43,6 @@ def _lies_channels_last(node: fx.Node) -> bool:
     """A view [batch, channels, ...] of [batch, ..., channels]."""
     rank = len(_shape_of(node)) - 2
     return node.target is aten.permute.default and list(node.args[1]) == [0, rank + 1, *range(1, rank + 1)]  # type: ignore[arg-type]
-
-
-def _turn_gradient(graph: fx.Graph, node: fx.Node) -> None:
-    writer = GraphWriter(graph, node)
-    out, channels, *window = _shape_of(node.args[0])  # type: ignore[arg-type]
-    last = writer.call(aten.permute.default, node.args[0], [0, *range(2, len(window) + 2), 1])
-    matrix = writer.call(aten.reshape.default, last, [out, prod(window) * channels])
-    whole = writer.call(aten.view.default, writer.turn(matrix), [*window, channels, out])
-    node.replace_all_uses_with(whole)
-    graph.erase_node(node)
 
 
 def _reads_filter(user: fx.Node, turned: fx.Node) -> bool:
@@ -173,11 +131,13 @@ class GraphWriter:
         return self.call(aten.permute.default, shaped, [0, len(shape) - 1, *range(1, len(shape) - 1)])
 
 
-def _replace_convolution(graph: fx.Graph, node: fx.Node) -> None:
+def _multiply_pixels(match: Match, rule_writer: Writer) -> fx.Node:
+    """A convolution of single pixels as a product of matrices."""
+    node = match.root
     images, turned, bias, strides, _, _, transposed, *_ = node.args
     assert isinstance(images, fx.Node)
     assert isinstance(turned, fx.Node)
-    writer = GraphWriter(graph, node)
+    writer = GraphWriter(node.graph, node)
     rows = writer.read_rows(images, () if transposed else strides)  # type: ignore[arg-type]
     matrix = writer.call(aten.view.default, turned.args[0], [_shape_of(turned)[1], _shape_of(turned)[0]])
     if transposed:
@@ -193,8 +153,7 @@ def _replace_convolution(graph: fx.Graph, node: fx.Node) -> None:
         shaped = _spread(writer, product, [batch, *_shape_of(images)[2:], channels], strides, window)
     else:
         shaped = writer.call(aten.view.default, product, [batch, *window, channels])
-    node.replace_all_uses_with(writer.call(aten.permute.default, shaped, [0, rank + 1, *range(1, rank + 1)]))
-    graph.erase_node(node)
+    return writer.call(aten.permute.default, shaped, [0, rank + 1, *range(1, rank + 1)])
 
 
 def _spread(writer: GraphWriter, product: fx.Node, shape: list[int], strides: Any, window: list[int]) -> fx.Node:
@@ -213,22 +172,78 @@ def _spread(writer: GraphWriter, product: fx.Node, shape: list[int], strides: An
     return found
 
 
-def _replace_gradient(graph: fx.Graph, node: fx.Node) -> None:
-    gradient, images, _, _, strides, *_ = node.args
+def _find_gradient(node: fx.Node) -> Match | None:
+    """The gradient of a filter of single pixels."""
+    if node.args[-1] != [False, True, False] or not _reads_pixels(node, 4):
+        return None
+    (found,) = node.users
+    return matched(node, found, *found.users, found=found, readers=list(found.users))
+
+
+def _multiply_gradients(match: Match, rule_writer: Writer) -> None:
+    gradient, images, _, _, strides, *_ = match.root.args
     assert isinstance(gradient, fx.Node)
     assert isinstance(images, fx.Node)
-    (found,) = node.users
-    writer = GraphWriter(graph, found)
+    writer = GraphWriter(match.root.graph, match["found"])
     rows = writer.call(aten.t.default, writer.read_rows(images, strides))  # type: ignore[arg-type]
     product = writer.call(aten.mm.default, rows, writer.read_rows(gradient))
-    rank = len(_shape_of(found)) - 2
+    rank = len(_shape_of(match["found"])) - 2
     whole = writer.call(aten.view.default, product, [*([1] * rank), *_shape_of(product)])
-    for user in list(found.users):
-        user.replace_all_uses_with(whole)
-        graph.erase_node(user)
-    graph.erase_node(found)
-    graph.erase_node(node)
+    for reader in match["readers"]:
+        rule_writer.replace(reader, whole)
+
+
+def _is_read_by_convolutions(node: fx.Node) -> Match | None:
+    several = len(node.users) > 1 and is_turned_filter(node)
+    return matched(node) if several and all(_reads_filter(user, node) for user in node.users) else None
+
+
+def _lay_out(match: Match, rule_writer: Writer) -> fx.Node:
+    """A filter whose windows lie one behind the other."""
+    node = match.root
+    writer = GraphWriter(node.graph, node)
+    out, channels, *window = _shape_of(node)
+    matrix = writer.call(aten.reshape.default, node.args[0], [prod(window) * channels, out])
+    turned = writer.turn(matrix)
+    shaped = writer.call(aten.view.default, turned, [out, *window, channels])
+    return writer.call(aten.permute.default, shaped, [0, len(window) + 1, *range(1, len(window) + 1)])
+
+
+def _turn_gradient(match: Match, rule_writer: Writer) -> fx.Node:
+    """The gradient of a filter as the filter lies."""
+    node = match.root
+    writer = GraphWriter(node.graph, node)
+    out, channels, *window = _shape_of(node.args[0])  # type: ignore[arg-type]
+    last = writer.call(aten.permute.default, node.args[0], [0, *range(2, len(window) + 2), 1])
+    matrix = writer.call(aten.reshape.default, last, [out, prod(window) * channels])
+    return writer.call(aten.view.default, writer.turn(matrix), [*window, channels, out])
 
 
 def _shape_of(node: fx.Node) -> tuple[int, ...]:
     return tuple(node.meta["val"].shape)
+
+
+PRODUCTS = (
+    Rule(
+        "1 x 1 convolution",
+        Search((_CONVOLVE,), lambda node: matched(node) if _reads_pixels(node, 3) else None),
+        _multiply_pixels,
+    ),
+    Rule(
+        "gradient of a 1 x 1 filter",
+        Search((_BACKWARD,), _find_gradient),
+        _multiply_gradients,
+        shared=frozenset({"readers"}),
+    ),
+)
+FILTERS = (
+    Rule("filter of several convolutions", Search((aten.permute.default,), _is_read_by_convolutions), _lay_out),
+    Rule(
+        "gradient of a filter",
+        Search(
+            (aten.permute.default,),
+            lambda node: matched(node) if _turns_back(node) and _is_filter_gradient(node.args[0]) else None,
+        ),
+        _turn_gradient,
+    ),
+)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.run import thresholds
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import is_last_use
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
+from openipu.run.kernels import Run
 from openipu.run.kernels.catalog import DIFFERENTIATE_NORM, NORMALIZE
 from openipu.run.kernels.library import LoadedKernel
 from openipu.run.rewrites.images.norms import CHANNEL_STEP, differentiate, normalize
@@ -26,14 +28,14 @@ aten = torch.ops.aten
 _NORM, _GRADIENTS = aten._native_batch_norm_legit_functional.default, aten.native_batch_norm_backward.default
 
 
-def join_norms(draft: Draft, kernel: LoadedKernel) -> None:
+def make_rules(kernel: LoadedKernel) -> tuple[Rule, ...]:
     """Let the kernels compute norms, with what stands behind them."""
-    places = {node: place for place, node in enumerate(draft.graph.nodes)}
-    for node in list(draft.graph.nodes):
-        if _is_norm(node):
-            _Forward(draft.graph, node, places, kernel[NORMALIZE]).join()
-        elif _is_gradient(node):
-            _Backward(draft.graph, node, places, kernel[DIFFERENTIATE_NORM]).join()
+    forward = partial(_normalize_at_once, kernel[NORMALIZE])
+    backward = partial(_differentiate_at_once, kernel[DIFFERENTIATE_NORM])
+    return (
+        Rule("norm of images", Search((_NORM,), _find_norm), forward, shared=frozenset({"parts"})),
+        Rule("gradients of a norm", Search((_GRADIENTS,), _find_gradients), backward, shared=frozenset({"blocked"})),
+    )
 
 
 def find_norms(graph: fx.Graph) -> bool:
@@ -70,93 +72,80 @@ def _suits(images: Any, others: Sequence[Any]) -> bool:
     )
 
 
-class _Forward:
-    """A norm, and what alone reads its images."""
-
-    def __init__(self, graph: fx.Graph, node: fx.Node, places: dict[fx.Node, int], run: Any) -> None:
-        self._graph, self._node, self._places, self._run = graph, node, places, run
-
-    def join(self) -> None:
-        images, weight, bias, mean, variance, _, momentum, epsilon = self._node.args
-        parts = {user.args[1]: user for user in self._node.users}
-        if len(parts) != len(self._node.users) or 0 not in parts:
-            return
-        result = parts.pop(0)
-        nodes, other = self._find_readers(result)
-        if any(self._places[user] < self._places[nodes[-1]] for part in parts.values() for user in part.users):
-            nodes, other = [result], None
-        arguments = (images, weight, bias, mean, variance, momentum, epsilon, other, len(nodes) > 1, self._run)
-        where = nodes[-1] if len(nodes) > 1 else self._node  # statistics may be read before the images are
-        with self._graph.inserting_before(where):
-            joined = self._graph.call_function(normalize, arguments)
-            joined.meta = dict(self._node.meta)
-            self._places[joined] = self._places[where]
-            for place, old in ((0, nodes[-1]), *parts.items()):
-                new = self._graph.call_function(operator.getitem, (joined, place))
-                new.meta = dict(old.meta)
-                self._places[new] = self._places[where]
-                old.replace_all_uses_with(new)
-        for old in (*reversed(nodes), *parts.values(), self._node):
-            self._graph.erase_node(old)
-
-    def _find_readers(self, result: fx.Node) -> tuple[list[fx.Node], fx.Node | None]:
-        """The nodes that one call can stand for, from the result on, and what is added there."""
-        reader = _find_reader(result)
-        if reader is None:
-            return [result], None
-        if reader.target is aten.relu.default:
-            return [result, reader], None
-        rectifier = _find_reader(reader)
-        if reader.target is not aten.add.Tensor or reader.kwargs or rectifier is None:
-            return [result], None
-        others = [value for value in reader.args if value is not result]
-        if rectifier.target is not aten.relu.default or len(others) != 1 or not isinstance(others[0], fx.Node):
-            return [result], None
-        added = others[0].meta["val"]
-        if added.dtype is not torch.float32 or added.shape != result.meta["val"].shape:
-            return [result], None
-        return [result, reader, rectifier], others[0]
+def _find_norm(node: fx.Node) -> Match | None:
+    """A norm, and what alone reads its images: images that are added, a rectifier."""
+    if not _is_norm(node):
+        return None
+    parts = {user.args[1]: user for user in node.users}
+    if len(parts) != len(node.users) or 0 not in parts:
+        return None
+    result = parts[0]
+    nodes, other = _find_readers(result)
+    # Statistics may be read before the images are.
+    if any(user < nodes[-1] for place, part in parts.items() if place for user in part.users):
+        nodes, other = [result], None
+    root = nodes[-1] if len(nodes) > 1 else node
+    parts[0] = nodes[-1]
+    others = [old for old in (*reversed(nodes), *parts.values(), node) if old is not root]
+    return matched(
+        root, *others, norm=node, places=list(parts), parts=list(parts.values()), added=other, joins=len(nodes) > 1
+    )
 
 
-class _Backward:
+def _find_readers(result: fx.Node) -> tuple[list[fx.Node], fx.Node | None]:
+    """The nodes that one call can stand for, from the result on, and what is added there."""
+    reader = _find_reader(result)
+    if reader is None:
+        return [result], None
+    if reader.target is aten.relu.default:
+        return [result, reader], None
+    rectifier = _find_reader(reader)
+    if reader.target is not aten.add.Tensor or reader.kwargs or rectifier is None:
+        return [result], None
+    others = [value for value in reader.args if value is not result]
+    if rectifier.target is not aten.relu.default or len(others) != 1 or not isinstance(others[0], fx.Node):
+        return [result], None
+    added = others[0].meta["val"]
+    if added.dtype is not torch.float32 or added.shape != result.meta["val"].shape:
+        return [result], None
+    return [result, reader, rectifier], others[0]
+
+
+def _normalize_at_once(run: Run, match: Match, writer: Writer) -> None:
+    norm = match["norm"]
+    images, weight, bias, mean, variance, _, momentum, epsilon = norm.args
+    settings = (momentum, epsilon, match["added"], match["joins"], run)
+    joined = writer.call(normalize, images, weight, bias, mean, variance, *settings, like=norm)
+    for place, old in zip(match["places"], match["parts"], strict=True):
+        writer.replace(old, writer.call(operator.getitem, joined, place, like=old))
+
+
+def _find_gradients(node: fx.Node) -> Match | None:
     """The gradients of a norm, and what blocks the gradient that it reads."""
+    if not _is_gradient(node):
+        return None
+    blocked: Any = node.args[0]
+    gradient, results = blocked, None
+    if blocked.target is aten.threshold_backward.default and blocked.args[2] == 0:
+        operands = blocked.args[:2]
+        alike = all(
+            isinstance(value, fx.Node) and value.meta["val"].shape == blocked.meta["val"].shape for value in operands
+        )
+        if alike and not any(user < node for user in blocked.users):
+            gradient, results = operands
+    keeps = results is not None and len(blocked.users) > 1
+    taken = [] if results is None else [blocked]
+    return matched(node, *taken, gradient=gradient, results=results, blocked=blocked, keeps=keeps)
 
-    def __init__(self, graph: fx.Graph, node: fx.Node, places: dict[fx.Node, int], run: Any) -> None:
-        self._graph, self._node, self._places, self._run = graph, node, places, run
 
-    def join(self) -> None:
-        blocked, images, weight, _, _, mean, inverse, _, epsilon, _ = self._node.args
-        assert isinstance(blocked, fx.Node)
-        gradient, results, keeps = self._find_blocked(blocked)
-        with self._graph.inserting_before(self._node):
-            settings = (images, weight, mean, inverse, epsilon, keeps, is_last_use(gradient), self._run)
-            joined = self._graph.call_function(differentiate, (gradient, results, *settings))
-            joined.meta = dict(self._node.meta)
-            self._places[joined] = self._places[self._node]
-            if keeps:
-                kept = self._graph.call_function(operator.getitem, (joined, 3))
-                kept.meta = dict(blocked.meta)
-                self._places[kept] = self._places[self._node]
-        self._node.replace_all_uses_with(joined)
-        self._graph.erase_node(self._node)
-        if keeps:
-            blocked.replace_all_uses_with(kept)
-        if results is not None:
-            self._graph.erase_node(blocked)
-
-    def _find_blocked(self, blocked: fx.Node) -> tuple[fx.Node, fx.Node | None, bool]:
-        """The gradient before it is blocked, by which results, and whether somebody else reads what is left of it."""
-        if blocked.target is not aten.threshold_backward.default or blocked.args[2] != 0:
-            return blocked, None, False
-        gradient, results, _ = blocked.args
-        if not isinstance(gradient, fx.Node) or not isinstance(results, fx.Node):
-            return blocked, None, False
-        if any(value.meta["val"].shape != blocked.meta["val"].shape for value in (gradient, results)):
-            return blocked, None, False
-        others = [user for user in blocked.users if user is not self._node]
-        if any(self._places[user] < self._places[self._node] for user in others):
-            return blocked, None, False
-        return gradient, results, bool(others)
+def _differentiate_at_once(run: Run, match: Match, writer: Writer) -> fx.Node:
+    _, images, weight, _, _, mean, inverse, _, epsilon, _ = match.root.args
+    gradient, results, blocked, keeps = (match[name] for name in ("gradient", "results", "blocked", "keeps"))
+    settings = (images, weight, mean, inverse, epsilon, keeps, is_last_use(gradient), run)
+    joined = writer.call(differentiate, gradient, results, *settings)
+    if keeps:
+        writer.replace(blocked, writer.call(operator.getitem, joined, 3, like=blocked))
+    return joined
 
 
 def _find_reader(node: fx.Node) -> fx.Node | None:

@@ -7,14 +7,13 @@ gradient goes to the same place or nowhere. Both rectify a fraction of the numbe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.run.drafts.aliasing import find_viewed
-from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 
 aten = torch.ops.aten
 
@@ -23,23 +22,8 @@ _POOL, _POOL_BACKWARD = aten.max_pool2d_with_indices.default, aten.max_pool2d_wi
 _PLACED = 7  # the argument of the gradient that says where each maximum was
 
 
-@dataclass(frozen=True, eq=False)
-class _Match:
-    pool: fx.Node
-    values: fx.Node  # what pooling returns
-    gradient: fx.Node  # of pooling
-    block: fx.Node  # the gradient of rectifying
-
-
-def pool_first(draft: Draft) -> None:
-    """Rectify what was pooled, wherever what was rectified is only pooled."""
-    for node in draft.graph.find_nodes(op="call_function", target=_RECTIFY):
-        match = _read(node)
-        if match is not None:
-            _exchange(draft.graph, node, match)
-
-
-def _read(rectified: fx.Node) -> _Match | None:
+def _find(rectified: fx.Node) -> Match | None:
+    """A rectifier whose result is pooled, and read again for both gradients, but by nobody else."""
     source = rectified.args[0]
     if not isinstance(source, fx.Node):
         return None
@@ -56,10 +40,10 @@ def _read(rectified: fx.Node) -> _Match | None:
         return None
     if block.args[1] is not rectified or block.args[2] != 0 or _list_readers(gradient) != {block}:
         return None
-    turned = _list_views(block.args[0], gradient)
-    if turned is None or turned != _list_views_back(gradient.args[1], rectified):
+    order = _list_views(block.args[0], gradient)
+    if order is None or order != _list_views_back(gradient.args[1], rectified):
         return None
-    return _Match(pool, parts[0], gradient, block)
+    return matched(rectified, block, x=source, pooled=parts[0], gradient=gradient, block=block)
 
 
 def _leads_to(rectified: fx.Node, value: Any) -> bool:
@@ -98,19 +82,18 @@ def _list_views_back(value: Any, source: fx.Node) -> list[list[int]] | None:
     return [[dims.index(place) for place in range(len(dims))] for dims in reversed(found)]
 
 
-def _exchange(graph: fx.Graph, rectified: fx.Node, match: _Match) -> None:
-    source: Any = rectified.args[0]
-    with graph.inserting_after(match.values):
-        after = graph.call_function(_RECTIFY, (match.values,))
-    after.meta = dict(match.values.meta)
-    match.values.replace_all_uses_with(after, delete_user_cb=lambda user: user is not after)
-    incoming: Any = match.gradient.args[0]
-    with graph.inserting_before(match.gradient):
-        blocked = graph.call_function(_BLOCK, (incoming, after, 0))
-    blocked.meta = {**match.block.meta, "val": incoming.meta["val"]}
-    match.gradient.replace_input_with(incoming, blocked)
-    outgoing: Any = match.block.args[0]
-    match.block.replace_all_uses_with(outgoing)
-    graph.erase_node(match.block)
-    rectified.replace_all_uses_with(source)
-    graph.erase_node(rectified)
+def _exchange(match: Match, writer: Writer) -> fx.Node:
+    pooled, gradient, block = match["pooled"], match["gradient"], match["block"]
+    with writer.before(pooled.next):
+        rectified = writer.call(_RECTIFY, pooled, like=pooled)
+    pooled.replace_all_uses_with(rectified, delete_user_cb=lambda user: user is not rectified)
+    incoming = gradient.args[0]
+    with writer.before(gradient):
+        blocked = writer.call(_BLOCK, incoming, rectified, 0, like=incoming)
+    gradient.replace_input_with(incoming, blocked)
+    writer.replace(block, block.args[0])
+    found: fx.Node = match["x"]
+    return found
+
+
+RULES = (Rule("max-pooling of rectified images", Search((_RECTIFY,), _find), _exchange, shared=frozenset({"block"})),)

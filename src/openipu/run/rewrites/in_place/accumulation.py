@@ -20,6 +20,7 @@ from openipu.run import thresholds
 from openipu.run.drafts.aliasing import find_owner, is_pure
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import random_bits
+from openipu.run.drafts.rules import Constant, Is, Match, Rule, Value, Writer, op
 from openipu.run.kernels import Run
 from openipu.run.rewrites.half.rounded_draws import Rows, round_rows_into
 from openipu.run.rewrites.half.rounding import round_half
@@ -52,26 +53,6 @@ def take_gradients(draft: Draft, kept: frozenset[str] = frozenset()) -> dict[str
     left = [(node, entry) for node, entry in pairs if entry.kind is not OutputKind.GRADIENT or entry.name in kept]
     draft.replace_results([node for node, _ in left], [entry for _, entry in left])
     return gradients
-
-
-def add_rows_in_place(draft: Draft) -> None:
-    """Where the gradient of an embedding is added to another one, add the rows that were looked up to that one.
-
-    A language model's embedding is often its last layer as well, so that its gradient is such a sum.
-    """
-    for node in list(draft.graph.nodes):
-        if node.target is not aten.add.Tensor or node.kwargs or not _is_float32(node):
-            continue
-        for sum_of_rows, other in (node.args, node.args[::-1]):
-            if _is_sum_of_rows(sum_of_rows) and len(sum_of_rows.users) == 1 and _dies_with(other, node):
-                gradient, places, _, padding, _ = sum_of_rows.args
-                with draft.graph.inserting_before(node):
-                    added = draft.graph.call_function(add_rows, (other, gradient, places, padding, 1))
-                added.meta = dict(node.meta)
-                node.replace_all_uses_with(added)
-                draft.graph.erase_node(node)
-                draft.graph.erase_node(sum_of_rows)
-                break
 
 
 def add_rows(
@@ -203,18 +184,6 @@ def _is_sum_of_rows(node: Any) -> bool:
     )
 
 
-def _dies_with(node: Any, reader: fx.Node) -> bool:
-    """Whether this is memory of the graph's own that nobody else reads."""
-    return (
-        isinstance(node, fx.Node)
-        and set(node.users) == {reader}
-        and is_pure(node)
-        and find_owner(node) is node
-        and _has_shape_of(node, reader)
-        and _is_float32(node)
-    )
-
-
 def _is_float32(node: fx.Node) -> bool:
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.dtype is torch.float32
@@ -223,3 +192,30 @@ def _is_float32(node: fx.Node) -> bool:
 def _has_shape_of(node: Any, other: fx.Node) -> bool:
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     return isinstance(value, torch.Tensor) and value.shape == other.meta["val"].shape
+
+
+def _add_to_other(match: Match, writer: Writer) -> fx.Node:
+    return writer.call(add_rows, match["other"], match["gradient"], match["places"], match["padding"], 1)
+
+
+def _dies_here(match: Match) -> bool:
+    """Whether the other gradient is memory of the graph's own that nobody else reads."""
+    other, total = match["other"], match.root
+    own = set(other.users) == {total} and is_pure(other) and find_owner(other) is other
+    return own and _has_shape_of(other, total) and _is_float32(total)
+
+
+# A language model's embedding is often its last layer as well, so that its gradient is the sum of two: the rows that
+# were looked up are added to the other gradient.
+ADDED_ROWS = (
+    Rule(
+        "rows of an embedding added to another gradient",
+        op(
+            aten.add.Tensor,
+            op(_sum_rows, Value("gradient"), Value("places"), Constant("rows"), Constant("padding"), Is(False)),
+            Value("other", torch.float32),
+        ),
+        _add_to_other,
+        _dies_here,
+    ),
+)

@@ -17,8 +17,8 @@ import torch
 from torch import fx
 
 from openipu.run import thresholds
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 
 aten = torch.ops.aten
 NOTHING_AFTER: tuple[str, list[Any], str] = ("none", [], "")  # no activation is applied to the product
@@ -77,30 +77,6 @@ def multiply(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     return torch.mm(rows, weight.t()) if bias is None else torch.addmm(bias, rows, weight.t())
 
 
-def use_onednn_products(draft: Draft) -> None:
-    """Let oneDNN compute the products that it is quicker at on this processor."""
-    if not has_onednn() or not _prefers_onednn():
-        return
-    for node in list(draft.graph.nodes):
-        product = read_product(node)
-        if product is None or is_transposed(product.rows):
-            continue
-        if product.transposed and _shape_of(product.rows)[0] < thresholds.ONEDNN_ROWS:
-            continue
-        weight = product.weight
-        with draft.graph.inserting_before(node):
-            if product.transposed:
-                weight = draft.graph.call_function(aten.t.default, (weight,))
-                weight.meta = {**node.meta, "val": product.weight.meta["val"].t()}
-            result = draft.graph.call_function(multiply, (product.rows, weight, product.bias))
-        result.meta = dict(node.meta)
-        node.replace_all_uses_with(result)
-        draft.graph.erase_node(node)
-    for node in reversed(list(draft.graph.nodes)):
-        if not node.users and is_transposed(node):
-            draft.graph.erase_node(node)
-
-
 def is_transposed(node: fx.Node) -> bool:
     """Whether this is a matrix with its two dimensions exchanged."""
     if node.target is aten.t.default:
@@ -134,3 +110,28 @@ def _prefers_onednn() -> bool:
 
 def _shape_of(node: fx.Node) -> tuple[int, ...]:
     return tuple(node.meta["val"].shape)
+
+
+def _find(node: fx.Node) -> Match | None:
+    product = read_product(node)
+    if product is None or is_transposed(product.rows):
+        return None
+    if product.transposed and _shape_of(product.rows)[0] < thresholds.ONEDNN_ROWS:
+        return None
+    return matched(node, product=product)
+
+
+def _call_onednn(match: Match, writer: Writer) -> fx.Node:
+    product: Product = match["product"]
+    weight = product.weight
+    if product.transposed:
+        weight = writer.call(aten.t.default, weight)
+        weight.meta["val"] = product.weight.meta["val"].t()
+    return writer.call(multiply, product.rows, weight, product.bias)
+
+
+def make_rules() -> tuple[Rule, ...]:
+    """Let oneDNN compute the products that it is faster at on this processor."""
+    if not has_onednn() or not _prefers_onednn():
+        return ()
+    return (Rule("product by oneDNN", Search((aten.mm.default, aten.addmm.default), _find), _call_onednn),)

@@ -15,11 +15,10 @@ import torch
 from torch import fx
 
 from openipu.run import thresholds
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 from openipu.run.kernels import OperandError, Run, address_of, address_of_rows
-from openipu.run.kernels.catalog import MULTIPLY_TRANSPOSED, ProductArguments
-from openipu.run.kernels.library import LoadedKernel
+from openipu.run.kernels.catalog import ProductArguments
 from openipu.run.rewrites.products.onednn_products import is_transposed, prefers_other_products
 
 aten = torch.ops.aten
@@ -28,29 +27,18 @@ _VIEWS = frozenset({aten.view.default, aten._unsafe_view.default, aten.reshape.d
 _TURNS = frozenset({aten.t.default, aten.transpose.int, aten.permute.default})
 
 
-def find_products(graph: fx.Graph) -> list[fx.Node]:
-    """Products for the kernel: `left.T @ right` in float32, large enough, where no library is made for this host."""
-    return [node for node in graph.nodes if _is_product(node)] if prefers_other_products() else []
+def make_rules(run: Run | None) -> tuple[Rule, ...]:
+    """Let the kernel compute the gradients of weights, where no library is made for this host."""
 
+    def multiply(match: Match, writer: Writer) -> fx.Node:
+        left, right = match["left"], match["right"]
+        if match["total"]:
+            return writer.call(add_columns, *match["total"], left, right, match.root.kwargs.get("alpha", 1), run)
+        return writer.call(multiply_columns, left, right, run)
 
-def use_product_kernel(draft: Draft, kernel: LoadedKernel) -> None:
-    """Let the kernel compute the gradients of weights."""
-    run: Any = kernel[MULTIPLY_TRANSPOSED]
-    for node in find_products(draft.graph):
-        *total, turned, right = node.args
-        left = _find_rows(turned)
-        with draft.graph.inserting_before(node):
-            if total:
-                arguments = (*total, left, right, node.kwargs.get("alpha", 1), run)
-                result = draft.graph.call_function(add_columns, arguments)
-            else:
-                result = draft.graph.call_function(multiply_columns, (left, right, run))
-        result.meta = dict(node.meta)
-        node.replace_all_uses_with(result)
-        draft.graph.erase_node(node)
-    for node in reversed(list(draft.graph.nodes)):
-        if not node.users and node.target in (*_VIEWS, *_TURNS):
-            draft.graph.erase_node(node)
+    if not prefers_other_products():
+        return ()
+    return (Rule("gradient of a weight", Search((aten.mm.default, torch.Tensor.addmm_), _find), multiply),)
 
 
 @gives_fresh_memory
@@ -102,29 +90,30 @@ def _multiply(
     return True
 
 
-def _is_product(node: fx.Node) -> bool:
-    if node.target is aten.mm.default and not node.kwargs:
-        operands: tuple[Any, ...] = node.args
-    elif node.target is torch.Tensor.addmm_ and set(node.kwargs) <= {"alpha"}:
-        operands = node.args
-    else:
-        return False
-    *_, turned, right = operands
-    if not isinstance(right, fx.Node) or is_transposed(right) or _find_rows(turned) is None:
-        return False
-    if any(value.meta["val"].dtype is not torch.float32 for value in (turned, right)):
-        return False
-    (height, depth), (_, width) = turned.meta["val"].shape, right.meta["val"].shape
-    large = depth >= thresholds.WEIGHT_GRADIENT_DEPTH and min(height, width) >= thresholds.WEIGHT_GRADIENT_SIDE
-    return bool(large and depth * height * width >= thresholds.WEIGHT_GRADIENT_WORK)
-
-
-def _find_rows(turned: Any) -> fx.Node | None:
-    """The value whose rows are the columns of a matrix: turned, and where it has several dimensions of rows, made flat
-    behind that, as micro-batches are that were folded into one."""
-    if not isinstance(turned, fx.Node):
+def _find(node: fx.Node) -> Match | None:
+    """`left.T @ right` in float32, large enough; or its sum with a total."""
+    operands: tuple[Any, ...] = node.args
+    if set(node.kwargs) - ({"alpha"} if node.target is torch.Tensor.addmm_ else set()):
         return None
-    node: Any = turned.args[0] if turned.target in _VIEWS else turned
+    *total, transposed, right = operands
+    left = _find_rows(transposed)
+    if not isinstance(right, fx.Node) or is_transposed(right) or left is None:
+        return None
+    if any(value.meta["val"].dtype is not torch.float32 for value in (transposed, right)):
+        return None
+    (height, depth), (_, width) = transposed.meta["val"].shape, right.meta["val"].shape
+    large = depth >= thresholds.WEIGHT_GRADIENT_DEPTH and min(height, width) >= thresholds.WEIGHT_GRADIENT_SIDE
+    if not large or depth * height * width < thresholds.WEIGHT_GRADIENT_WORK:
+        return None
+    return matched(node, total=total, left=left, right=right)
+
+
+def _find_rows(transposed: Any) -> fx.Node | None:
+    """The value whose rows are the columns of a matrix: transposed, and where it has several dimensions of rows, as
+    batched micro-batches have, made flat behind that."""
+    if not isinstance(transposed, fx.Node):
+        return None
+    node: Any = transposed.args[0] if transposed.target in _VIEWS else transposed
     order: list[int] = []
     while isinstance(node, fx.Node) and node.target in _TURNS:
         step = _read_order(node)
@@ -133,7 +122,7 @@ def _find_rows(turned: Any) -> fx.Node | None:
     if not order or not isinstance(node, fx.Node) or order != [len(order) - 1, *range(len(order) - 1)]:
         return None
     *rows, width = node.meta["val"].shape
-    return node if tuple(turned.meta["val"].shape) == (width, math.prod(rows)) else None
+    return node if tuple(transposed.meta["val"].shape) == (width, math.prod(rows)) else None
 
 
 def _read_order(turn: fx.Node) -> list[int]:

@@ -16,15 +16,13 @@ import torch
 from torch import fx
 
 from openipu.numerics import Overflow
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import gives_fresh_memory
 from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 from openipu.run.kernels import OperandError, Run, address_of
-from openipu.run.kernels.catalog import DROP, DropoutArguments
-from openipu.run.kernels.library import LoadedKernel
+from openipu.run.kernels.catalog import DropoutArguments
 from openipu.run.rewrites.half.rounded_draws import round_in_place, round_wide
 from openipu.run.rewrites.half.rounding import round_half
-from openipu.run.rewrites.simplify import remove_dead_code
 
 aten = torch.ops.aten
 
@@ -52,24 +50,24 @@ def compares_bits(graph: fx.Graph) -> bool:
     return any(isinstance(node.args[0], fx.Node) and node.args[0].target is random_bits for node in compared)
 
 
-def use_dropout_kernel(draft: Draft, kernel: LoadedKernel) -> None:
-    """Let the kernel multiply by masks that it draws by itself."""
-    run: Any = kernel[DROP]
-    for mask in find_masks(draft.graph):
-        found = _read_mask(mask)
-        assert found is not None
-        for user in list(mask.users):
-            if not _keeps(user):
-                continue
-            values = user.args[1] if user.args[0] is mask else user.args[0]
-            with draft.graph.inserting_before(user):
-                kept = draft.graph.call_function(keep_elements, (values, *found, run))
-            kept.meta = dict(user.meta)
-            user.replace_all_uses_with(kept)
-            draft.graph.erase_node(user)
-        if not mask.users:  # a function in place would not count as dead
-            draft.graph.erase_node(mask)
-    remove_dead_code(draft)
+def make_rules(run: Run) -> tuple[Rule, ...]:
+    """Let the kernel multiply by masks that it samples by itself."""
+
+    def keep(match: Match, writer: Writer) -> fx.Node:
+        return writer.call(keep_elements, match["values"], *match["sample"], run)
+
+    return (Rule("dropout", Search((aten.mul.Tensor,), _find), keep, shared=frozenset({"mask"})),)
+
+
+def _find(product: fx.Node) -> Match | None:
+    """A product of a mask and other values."""
+    if not _keeps(product):
+        return None
+    for mask, values in (product.args, product.args[::-1]):
+        sample = _read_mask(mask)
+        if sample is not None and isinstance(mask, fx.Node):
+            return matched(product, mask, mask=mask, values=values, sample=sample)
+    return None
 
 
 @gives_fresh_memory

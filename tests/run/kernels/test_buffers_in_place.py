@@ -60,6 +60,19 @@ class ReturnsFlat(Cache):
         return self.kept.flatten()
 
 
+class PutsItself(Cache):
+    def forward(self, place: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        self.kept.copy_((self.kept + 1).index_put((place,), row))
+        self.kept.copy_(self.kept.index_put((place,), self.kept[:1]))
+        return self.kept.sum(0)
+
+
+class CopiesItself(Cache):
+    def forward(self, place: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        self.kept.copy_(self.kept.index_copy(0, torch.tensor([1, 0, 2, 3]) + 0 * place, self.kept))
+        return self.kept.sum(0) + row
+
+
 def make_inputs(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor([step]), torch.randn(1, COLUMNS, generator=torch.Generator().manual_seed(step))
 
@@ -83,7 +96,9 @@ def test_only_a_buffer_that_nobody_else_reads_is_written_in_place(kind: type[Cac
     assert draft.graph.find_nodes(op="call_function", target=target)
 
 
-@pytest.mark.parametrize("kind", [Cache, Puts, ReadsOld, ReturnsNew, ReturnsPart, ReturnsFlat])
+@pytest.mark.parametrize(
+    "kind", [Cache, Puts, PutsItself, CopiesItself, ReadsOld, ReturnsNew, ReturnsPart, ReturnsFlat]
+)
 def test_results_and_buffers_are_those_of_eager_pytorch_and_stay_so(kind: type[Cache]) -> None:
     model, eager = kind().eval(), kind().eval()
     executable = Executable(capture(model), RunOptions(engine=EngineMode.OPERATORS))

@@ -76,6 +76,11 @@ def _read_by_a_view_later(a, b):
     return [product * 2, turned.exp()]
 
 
+def _put_by_itself(a, b):
+    places = ((a @ b).abs() * 0).to(torch.int64)
+    return [aten.index_put(places, [places], torch.ones((), dtype=torch.int64))]
+
+
 def _written_over_and_read_again(a, b):
     product = torch.relu(a @ b)
     doubled = product * 2
@@ -96,6 +101,7 @@ def _written_over_and_read_again(a, b):
         (lambda a, b: [(a @ b)[:, :2] * 2], 0),  # a part
         (lambda a, b: [(a @ b).to(torch.float64) * 2, (a > 0) * b], 1),  # a format of its own; a comparison is none
         (lambda a, b: [torch.relu(a @ b), a @ b], 0),  # the same product
+        (_put_by_itself, 1),  # the product alone: its own places are read again, among a list of operands
     ],
 )
 def test_memory_that_is_read_again_or_belongs_to_others_stays(build_program, function, count):

@@ -45,6 +45,13 @@ def is_fresh(node: fx.Node) -> bool:
     return is_pure(made) and isinstance(made.target, torch._ops.OpOverload) and made.target.namespace == "aten"
 
 
+def reads_once(reader: fx.Node, node: fx.Node) -> bool:
+    """Whether a value is an operand of a reader in one place alone, also among lists of operands."""
+    places: list[fx.Node] = []
+    fx.map_arg((reader.args, reader.kwargs), places.append)
+    return places.count(node) == 1
+
+
 def is_last_use(node: fx.Node) -> bool:
     """Whether nobody else can see what is written to this value: an operator has just made it, for this one reader."""
     while len(node.users) == 1:

@@ -15,6 +15,7 @@ from torch import fx
 from openipu.graph import InputKind, OutputKind
 from openipu.run.drafts.aliasing import find_owner
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.ownership import reads_once
 
 WRITERS: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.index_copy.default: torch.Tensor.index_copy_,
@@ -29,7 +30,9 @@ def write_in_place(draft: Draft) -> None:
         if entry.kind is not OutputKind.BUFFER or result.target not in WRITERS:
             continue
         old = result.args[0]
-        if not isinstance(old, fx.Node) or old.name != buffers.get(entry.name) or len(old.users) > 1:
+        if not isinstance(old, fx.Node) or old.name != buffers.get(entry.name):
+            continue
+        if len(old.users) > 1 or not reads_once(result, old):
             continue
         # Whoever gets it, or a part of it, must not see it change in the next run.
         if sum(find_owner(other) is result for other in draft.results) == 1:

@@ -16,7 +16,7 @@ from torch import fx
 from openipu.run import thresholds
 from openipu.run.drafts.aliasing import find_viewed
 from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.ownership import is_fresh, is_marked_fresh
+from openipu.run.drafts.ownership import is_fresh, is_marked_fresh, reads_once
 from openipu.run.rewrites.fusion.class_gradients import differentiate_classes, differentiate_in_place
 from openipu.run.rewrites.fusion.gelu_kernel import differentiate_gelu, differentiate_gelu_in_place
 from openipu.run.rewrites.in_place.buffers_in_place import WRITERS
@@ -125,7 +125,7 @@ def _only_reads(node: fx.Node) -> bool:
 
 def _find_own_memory(operand: Any, node: fx.Node) -> fx.Node | None:
     """The node whose memory an operand fills, if it belongs to the graph, and the result would fit into it."""
-    if not isinstance(operand, fx.Node) or operand in node.args[2:]:
+    if not isinstance(operand, fx.Node) or (node.target not in _EITHER and not reads_once(node, operand)):
         return None
     value, result = operand.meta.get("val"), node.meta["val"]
     if not isinstance(value, torch.Tensor) or value.shape != result.shape or value.dtype is not result.dtype:

@@ -281,3 +281,20 @@ def test_training_inside_inference_mode_works(capture_training):
     with torch.inference_mode():
         program = capture_training(model, torch.ones(1, 2))
     assert len(program.micro.outputs_of(OutputKind.GRADIENT)) == 2
+
+
+class Tables(nn.Module):
+    """A table that is looked up, and one whose rows are added up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.single = nn.Embedding(6, 4, sparse=True)
+        self.bag = nn.EmbeddingBag(6, 4, mode="sum", sparse=True)
+
+    def forward(self, places):
+        return F.mse_loss(self.single(places).mean(1), self.bag(places))
+
+
+def test_a_table_with_sparse_gradients_trains_with_dense_ones(compare_with_eager):
+    places = torch.tensor([[0, 1, 1], [5, 2, 3]])
+    compare_with_eager(Tables(), (places,))

@@ -22,7 +22,13 @@ from openipu.capture.record.indexing import read_item, write_item
 from openipu.capture.record.mixed_precision import align_weights, widen_statistics
 from openipu.capture.record.python_functions import find_open_twin
 from openipu.capture.record.recorder import CPU, META
-from openipu.capture.record.substitutes import check_one_hot, compute_in_float, count_bins
+from openipu.capture.record.substitutes import (
+    SPARSE_PLACES,
+    ask_dense_gradient,
+    check_one_hot,
+    compute_in_float,
+    count_bins,
+)
 from openipu.errors import CaptureError
 
 IPU = torch.device("ipu:0")
@@ -96,6 +102,7 @@ class IpuMode(TorchFunctionMode):
             torch.norm: self._compute_norm,
             torch.normal: self._draw_normal,
             **dict.fromkeys(RECURRENT_FUNCTIONS, call_recurrent),
+            **dict.fromkeys(SPARSE_PLACES, ask_dense_gradient),
             **dict.fromkeys(_FACTORIES, self._make),
             **dict.fromkeys(_LIKE_FACTORIES, self._make_like),
             **dict.fromkeys(_DATA_FACTORIES, self._make_from_data),

@@ -45,6 +45,19 @@ def check_one_hot(*args: Any, **kwargs: Any) -> None:
         )
 
 
+SPARSE_PLACES = {torch.embedding: 4, torch.embedding_bag: 5}  # where each function takes `sparse`
+
+
+def ask_dense_gradient(func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+    """A lookup in a table whose gradient is as dense as an IPU keeps it: `sparse` only says how the host would."""
+    place = SPARSE_PLACES[func]
+    if "sparse" in keywords:
+        keywords = {**keywords, "sparse": False}
+    elif len(args) > place:
+        args = [*args[:place], False, *args[place + 1 :]]
+    return func(*args, **keywords)
+
+
 def make_ctc_results(func: Any, args: tuple[Any, ...]) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Shapes of `_ctc_loss`: its scratch tensor is as wide as the longest target. None where that is unknown."""
     log_probabilities, targets, _, target_lengths = args[:4]

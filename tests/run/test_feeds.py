@@ -32,7 +32,7 @@ def make_executable(**settings):
     return executable
 
 
-@pytest.mark.parametrize("settings", [{"folding": False}, {}])
+@pytest.mark.parametrize("settings", [{"batching": False}, {}])
 def test_a_stream_gives_what_a_call_gives(settings):
     executable = make_executable(**settings)
     data = torch.randn(8, 3)
@@ -45,15 +45,15 @@ def test_a_stream_gives_what_a_call_gives(settings):
 
 def test_a_stream_is_asked_for_one_micro_batch_after_the_other():
     source = Recorded(torch.randn(8, 3), batch=2)
-    make_executable(folding=False).stream(source)
+    make_executable(batching=False).stream(source)
     assert source.asked == [(0, 1), (1, 1), (2, 1), (3, 1)]
 
 
 def test_a_stream_of_the_wrong_shape_is_refused():
     with pytest.raises(InputError, match=r"has shape \(2, 4\)"):
-        make_executable(folding=False).stream(Recorded(torch.randn(8, 4), batch=2))
+        make_executable(batching=False).stream(Recorded(torch.randn(8, 4), batch=2))
 
 
 def test_a_stream_without_enough_inputs_is_refused():
     with pytest.raises(InputError, match="its source gave 0"):
-        make_executable(folding=False).stream(Recorded(batch=2))
+        make_executable(batching=False).stream(Recorded(batch=2))

@@ -26,10 +26,10 @@ def run_inference(build_program, batches, **options):
     return executable.run([whole])
 
 
-@pytest.mark.parametrize("folding", [True, False])
-def test_each_output_comes_back_by_its_own_mode(build_program, folding):
+@pytest.mark.parametrize("batching", [True, False])
+def test_each_output_comes_back_by_its_own_mode(build_program, batching):
     options = {"device_iterations": 4, "replicas": 2, "output_mode": FINAL, "output_choices": CHOICES}
-    every, last, summed, second, total = run_inference(build_program, 8, folding=folding, **options).outputs
+    every, last, summed, second, total = run_inference(build_program, 8, batching=batching, **options).outputs
     assert every[:, 0].tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
     assert last[:, 0].tolist() == [6, 7]
     assert summed[:, 0].tolist() == [0 + 2 + 4 + 6, 1 + 3 + 5 + 7]
@@ -49,8 +49,8 @@ class Rows(nn.Module):
         return nn.functional.mse_loss(scaled, torch.zeros_like(x)), x * 1, x * 1, x * 1, x * 1
 
 
-@pytest.mark.parametrize("folding", [True, False])
-def test_in_training_every_nth_counts_accumulation_steps_too(start_training, folding):
+@pytest.mark.parametrize("batching", [True, False])
+def test_in_training_every_nth_counts_accumulation_steps_too(start_training, batching):
     choices = tuple(OutputChoice(choice.leaf + 1, choice.mode, choice.period) for choice in CHOICES)
     model = Rows()
     settings = RunOptions(
@@ -58,7 +58,7 @@ def test_in_training_every_nth_counts_accumulation_steps_too(start_training, fol
         device_iterations=2,
         gradient_accumulation=2,
         output_choices=choices,
-        folding=folding,
+        batching=batching,
     )
     whole = torch.arange(4.0).view(-1, 1).expand(-1, 2).contiguous()
     trained = start_training(model, torch.optim.SGD(model.parameters(), lr=0.0), [whole], settings)
@@ -102,7 +102,7 @@ def test_a_period_is_a_positive_number_and_an_output_has_one_mode():
 MEAN, ADD, RUNNING = Reduction.MEAN, Reduction.SUM, Reduction.RUNNING_MEAN
 
 
-@pytest.mark.parametrize("folding", [True, False])
+@pytest.mark.parametrize("batching", [True, False])
 @pytest.mark.parametrize(
     ("reduction", "across", "weight"),
     [
@@ -114,14 +114,14 @@ MEAN, ADD, RUNNING = Reduction.MEAN, Reduction.SUM, Reduction.RUNNING_MEAN
         (RUNNING, None, 1 / 6),
     ],
 )
-def test_accumulation_and_replicas_are_reduced_apart(start_training, reduction, across, weight, folding):
+def test_accumulation_and_replicas_are_reduced_apart(start_training, reduction, across, weight, batching):
     options = RunOptions(
         training=True,
         gradient_accumulation=3,
         replicas=2,
         reduction=reduction,
         replica_reduction=across,
-        folding=folding,
+        batching=batching,
     )
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 1))

@@ -283,7 +283,7 @@ def test_a_source_is_asked_while_the_run_goes_on():
             return [np.arange(2 * first, 2 * (first + count), dtype=np.float32)]
 
     graph = trace(lambda x: tf.reduce_sum(x), np.zeros(2, np.float32))
-    options = RunOptions(device_iterations=3, folding=False)
+    options = RunOptions(device_iterations=3, batching=False)
     step = compile_step(graph, inputs=graph.inputs[:1], outputs=graph.outputs, options=options)
     source = Numbers()
     assert_allclose(step.run(source)[0], [1, 5, 9])

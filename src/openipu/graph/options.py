@@ -182,7 +182,7 @@ class RunOptions:
     engine: EngineMode = EngineMode.AUTO
     without_rules: frozenset[str] = frozenset()  # rules of the engine to leave out, to find one at fault
     verify: int = 0  # first calls to compare with the reference engine
-    folding: bool = True  # micro-batches may run as one where that is the same maths
+    batching: bool = True  # micro-batches may run as one where that is the same maths
     random_seed: int | None = None
     deterministic: bool = False  # the same bits in every run: nothing is compiled, and nothing that depends on load
     broadcast_buffers: bool = True  # False: each replica keeps buffers of its own
@@ -250,7 +250,7 @@ class RunOptions:
 
 
 # Options that change how a program is run on this host, and nothing that is planned.
-HOST_ONLY = ("engine", "without_rules", "verify", "folding", "random_seed", "deterministic")
+HOST_ONLY = ("engine", "without_rules", "verify", "batching", "random_seed", "deterministic")
 
 
 def describe_options(options: RunOptions, without: Collection[str]) -> dict[str, str]:

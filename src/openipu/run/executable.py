@@ -19,8 +19,8 @@ from openipu.errors import InputError, OptionError
 from openipu.graph import OWNERLESS, EngineMode, InputKind, OutputKind, Program, RunOptions, meets_replicas
 from openipu.graph.collection import pause_collection
 from openipu.run.engine.engine import Engine
-from openipu.run.engine.lanes import Lane, Lanes
 from openipu.run.engine.micro import MicroFunction
+from openipu.run.engine.replica_sets import ReplicaSet, ReplicaSets
 from openipu.run.engine.snapshot import Snapshot, load_snapshot, take_snapshot
 from openipu.run.feeds import CallFeed, Feed, Source, StreamFeed
 from openipu.run.instances import InstanceGroup, join_instances
@@ -61,7 +61,7 @@ class Executable:
         self.options = options
         self.number = take_number()
         keep_pages()
-        self._lanes = Lanes(program, options)
+        self._sets = ReplicaSets(program, options)
         self._stream = RandomStream(options.random_seed)
         control = options.loss_scale_control
         self.loss_scale = LossScale(program, control) if control is not None else None
@@ -73,13 +73,13 @@ class Executable:
         self._in_step = shared and any(meets_replicas(node) for node in graph.nodes)
         self._group: InstanceGroup | None = None  # of a job with several instances, from the first run on
         self._has_news = False  # weights or state were written that other instances may not have
-        self._supervisor = EngineSupervisor(program, self._lanes, options, kernels or find_provider())
+        self._supervisor = EngineSupervisor(program, self._sets, options, kernels or find_provider())
         self.check: CallCheck | None = None  # what compares calls with those of another engine
         self._repeatable = Repeatable(program.name) if options.deterministic else None
         self._rounds_update = rounds_update(program, options)
         self._single: SingleCall | None = None
         if runs_alone(options) and not self._rounds_update:
-            memory = self._lanes.first.memory
+            memory = self._sets.first.memory
             self._single = SingleCall(program, memory, self._supervisor, self._stream, self.number)
         # Verification also looks at engines that cannot be made.
         if not self._supervisor.waits and not options.verify:
@@ -112,63 +112,63 @@ class Executable:
     @property
     def state(self) -> dict[str, torch.Tensor]:
         """Copies of the optimizer state by `StateSlot.key`."""
-        return self._lanes.read_state()
+        return self._sets.read_state()
 
     @property
     def hyper_parameters(self) -> dict[str, float]:
         """The values of the optimizer as the device has them, by `HyperParameter.key`."""
-        return {name: float(value) for name, value in self._lanes.first.memory.hyper.items()}
+        return {name: float(value) for name, value in self._sets.first.memory.hyper.items()}
 
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
         """Copy weights from the host to the device, and buffers to every replica."""
-        self._lanes.load_weights(parameters, buffers)
+        self._sets.load_weights(parameters, buffers)
         self._has_news = True
 
     def read_weights(
         self, into_parameters: Mapping[str, torch.Tensor], into_buffers: Mapping[str, torch.Tensor]
     ) -> None:
         """Copy weights, and the buffers of replica 0, from the device into the host's tensors."""
-        self._lanes.read_weights(into_parameters, into_buffers)
+        self._sets.read_weights(into_parameters, into_buffers)
 
     def load_buffers(self, buffers: Mapping[str, torch.Tensor], replica: int | None = None) -> None:
         """Copy some buffers from the host to one replica, or to every one. All others stay as each replica has them."""
-        for lane in self._lanes.lanes if replica is None else [self._lanes[replica]]:
-            lane.memory.load_buffers(buffers, replica)
+        for replica_set in self._sets.sets if replica is None else [self._sets[replica]]:
+            replica_set.memory.load_buffers(buffers, replica)
         self._has_news = True
 
     def copy_buffers(self, names: Collection[str], replica: int) -> dict[str, torch.Tensor]:
         """Copies of some buffers as one replica has them, by name."""
-        held = self._lanes[replica].memory.buffers[replica]
+        held = self._sets[replica].memory.buffers[replica]
         return {name: held[name].clone() for name in names if name in held}
 
     def load_parameters(self, parameters: Mapping[str, torch.Tensor]) -> None:
         """Copy some parameters from the host to every replica. All others stay, and so do buffers."""
-        for lane in self._lanes.lanes:
-            lane.memory.load_parameters(parameters)
+        for replica_set in self._sets.sets:
+            replica_set.memory.load_parameters(parameters)
         self._has_news = True
 
     def copy_weights(self, names: Collection[str]) -> dict[str, torch.Tensor]:
         """Copies of some parameters, and of some buffers of replica 0, by name."""
-        return self._lanes.first.memory.copy_weights(names)
+        return self._sets.first.memory.copy_weights(names)
 
     def set_hyper_parameters(self, values: Mapping[str, float]) -> None:
         """Set all values of the optimizer, e.g. {"lr.0": 0.1}. Nothing is compiled again."""
         scaled = values if self.loss_scale is None else self.loss_scale.scale(values)
-        for lane in self._lanes.lanes:
-            lane.memory.set_hyper_parameters(scaled)
+        for replica_set in self._sets.sets:
+            replica_set.memory.set_hyper_parameters(scaled)
 
     def load_state(self, values: Mapping[str, torch.Tensor]) -> None:
         """Replace optimizer state, all of it or some."""
-        parts = {lane: self._lanes.split_state(values, lane) for lane in self._lanes.lanes}
-        for lane, own in parts.items():
-            lane.memory.check_state(own)
+        parts = {replica_set: self._sets.split_state(values, replica_set) for replica_set in self._sets.sets}
+        for replica_set, own in parts.items():
+            replica_set.memory.check_state(own)
         # Parameters may share one 0-dim tensor; they are parted before some of them change, and functions bound anew.
         parted = any(
             slot.parameter != OWNERLESS and not slot.shape and slot.key in values for slot in self.program.state_slots
         )
         with torch.no_grad():
-            for lane, own in parts.items():
-                memory = lane.memory
+            for replica_set, own in parts.items():
+                memory = replica_set.memory
                 if parted:
                     memory.state = {key: held if held.dim() else held.clone() for key, held in memory.state.items()}
                 for key, value in own.items():
@@ -184,7 +184,7 @@ class Executable:
 
     def run(self, leaves: Sequence[Any]) -> RunResult:
         """Run one call on the flattened (args, kwargs) of all its micro-batches."""
-        self._lanes.first.memory.check_ready()
+        self._sets.first.memory.check_ready()
         if self.check is not None:
             return self.check.run(self, leaves)
         result = None if self._single is None else self._single.run(leaves)
@@ -206,7 +206,7 @@ class Executable:
 
     def stream(self, source: Source) -> RunResult:
         """Run one call on micro-batches that arrive one after the other."""
-        self._lanes.first.memory.check_ready()
+        self._sets.first.memory.check_ready()
         if self.check is not None:
             self.check.skip(self)
         return self._start(StreamFeed(source, self._entries, self._needed, self.program.name, self._align))
@@ -226,11 +226,11 @@ class Executable:
 
     def take_snapshot(self) -> Snapshot:
         """Copies of everything that the next call starts from."""
-        return take_snapshot(self._lanes, self._stream, self.loss_scale)
+        return take_snapshot(self._sets, self._stream, self.loss_scale)
 
     def load_snapshot(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot of this program."""
-        if load_snapshot(snapshot, self._lanes, self._stream, self.loss_scale):
+        if load_snapshot(snapshot, self._sets, self._stream, self.loss_scale):
             self._supervisor.rebuild()
         self._has_news = True
 
@@ -265,18 +265,18 @@ class Executable:
         seeds: torch.Tensor | None,
         update_seeds: Sequence[int],
     ) -> RunResult:
-        options, fold = self.options, engine.fold
-        results = self._find_results(engine.function_of(0))  # the same for every lane
+        options, factor = self.options, engine.factor
+        results = self._find_results(engine.function_of(0))  # the same for every set
         collector = OutputCollector(options, results.outputs, results.scalar, self.program.output_tree)
         taps = TapCollector(options)
         histories = self._begin_histories(engine)
         changed: dict[int, list[torch.Tensor]] = {}
-        carried: dict[Lane, Sequence[torch.Tensor]] = {}
+        carried: dict[ReplicaSet, Sequence[torch.Tensor]] = {}
         times: list[MicroBatchTimes] = []
         steps = options.gradient_accumulation * options.replicas
         if self.loss_scale is not None:
             self.loss_scale.begin()
-        for position in range(0, options.micro_batches, fold):
+        for position in range(0, options.micro_batches, factor):
             # Of the first micro-batch of those that run as one; in training they are of one iteration.
             iteration, within = divmod(position, steps)
             step, replica = divmod(within, options.replicas)
@@ -286,7 +286,7 @@ class Executable:
             asked = clock()
             if not self._in_step or replica == 0:
                 calls = [
-                    self._prepare(engine, feed, position + number, fold, seeds, histories)
+                    self._prepare(engine, feed, position + number, factor, seeds, histories)
                     for number in range(options.replicas if self._in_step else 1)
                 ]
                 ready = clock()
@@ -306,11 +306,11 @@ class Executable:
             if options.gradient_accumulation > 1:  # an update comes after the last micro-batch, and is not yet seen
                 self._tap_state(taps, iteration, step, replica)
             outputs = [values[index] for index in results.output_positions]
-            stored = collector.take(position, fold, outputs)
+            stored = collector.take(position, factor, outputs)
             times.extend(MicroBatchTimes(asked, ready, done, clock(), kept) for kept in stored)
-            if results.carried:  # one that is not yet the last is overwritten: lanes differ, steps do not
-                carried[self._lanes[replica]] = values
-            last_iteration, last_within = divmod(position + fold - 1, steps)
+            if results.carried:  # one that is not yet the last is overwritten: sets differ, steps do not
+                carried[self._sets[replica]] = values
+            last_iteration, last_within = divmod(position + factor - 1, steps)
             if last_within == steps - 1:
                 if self._group is not None and options.training:
                     self._group.sum_gradients(engine.list_gradients())
@@ -326,12 +326,14 @@ class Executable:
         joined = {leaf: join_parts(parts) for leaf, parts in changed.items()}
         return RunResult(collector.combine(), joined, taps.combine(), tuple(times))
 
-    def _begin_histories(self, engine: Engine) -> dict[Lane, WeightHistory]:
+    def _begin_histories(self, engine: Engine) -> dict[ReplicaSet, WeightHistory]:
         """Of weights that stages of a continuous pipeline read late."""
         if not self.options.continuous:
             return {}
         arguments = engine.function_of(0).arguments
-        histories = {lane: WeightHistory(lane.memory.parameters, arguments) for lane in self._lanes.lanes}
+        histories = {
+            replica_set: WeightHistory(replica_set.memory.parameters, arguments) for replica_set in self._sets.sets
+        }
         for history in histories.values():
             history.begin()
         return histories
@@ -345,7 +347,7 @@ class Executable:
         source = self._group.find_source(self._has_news)
         if source is not None:
             with torch.no_grad():
-                self._group.share(self._lanes.list_tensors(), source)
+                self._group.share(self._sets.list_tensors(), source)
         self._has_news = False
 
     def _draw_seeds(self, options: RunOptions) -> torch.Tensor:
@@ -368,15 +370,15 @@ class Executable:
     def _seed_update(self, seed: int | None) -> None:
         """All replicas round an update alike, so that their weights stay the same."""
         if seed is not None:
-            for lane in self._lanes.lanes:
-                lane.memory.update_seed.fill_(seed)
+            for replica_set in self._sets.sets:
+                replica_set.memory.update_seed.fill_(seed)
 
     def _follow_gradients(self) -> None:
         if self.loss_scale is not None and self._group is not None:
             self.loss_scale.gather(self._group)
         if self.loss_scale is not None and self.loss_scale.finish_update():
-            for lane in self._lanes.lanes:
-                lane.memory.hyper[LOSS_SCALING].fill_(self.loss_scale.value)
+            for replica_set in self._sets.sets:
+                replica_set.memory.hyper[LOSS_SCALING].fill_(self.loss_scale.value)
 
     def _find_results(self, function: MicroFunction) -> ResultPlaces:
         if self._results is None or self._results[0] is not function:
@@ -386,12 +388,12 @@ class Executable:
     def _tap_updates(self, taps: TapCollector, iteration: int) -> None:
         for name in taps.updated_parameters:
             for replica in range(self.options.replicas):
-                value = self._lanes[replica].memory.parameters[name].clone()
+                value = self._sets[replica].memory.parameters[name].clone()
                 taps.add(UPDATED + name, value, iteration, self.options.gradient_accumulation - 1, replica)
 
     def _tap_state(self, taps: TapCollector, iteration: int, step: int, replica: int) -> None:
         for name in taps.states:
-            value = self._lanes[replica].memory.state[name.removeprefix(STATE)].clone()
+            value = self._sets[replica].memory.state[name.removeprefix(STATE)].clone()
             taps.add(name, value, iteration, step, replica)
 
     def _prepare(
@@ -399,15 +401,15 @@ class Executable:
         engine: Engine,
         feed: Feed,
         position: int,
-        fold: int,
+        factor: int,
         seeds: torch.Tensor | None,
-        histories: Mapping[Lane, WeightHistory],
+        histories: Mapping[ReplicaSet, WeightHistory],
     ) -> Callable[[], Sequence[torch.Tensor]]:
         """What runs the micro-batches from a position on, with its inputs at hand."""
         replica = position % self.options.replicas
         function = engine.function_of(replica)
-        inputs = feed.take(position, fold)
-        arguments = self._list_arguments(function, inputs, position, replica, fold, seeds, histories)
+        inputs = feed.take(position, factor)
+        arguments = self._list_arguments(function, inputs, position, replica, factor, seeds, histories)
         return lambda: function.call(*arguments)
 
     def _list_arguments(
@@ -416,38 +418,38 @@ class Executable:
         inputs: Mapping[int, torch.Tensor],
         position: int,
         replica: int,
-        fold: int,
+        factor: int,
         seeds: torch.Tensor | None,
-        histories: Mapping[Lane, WeightHistory],
+        histories: Mapping[ReplicaSet, WeightHistory],
     ) -> list[torch.Tensor]:
-        buffers = self._lanes[replica].memory.buffers[replica]
+        buffers = self._sets[replica].memory.buffers[replica]
         arguments = []
         for entry in function.arguments:
             if entry.kind is InputKind.INPUT:
                 arguments.append(inputs[entry.index])
             elif entry.kind is InputKind.SEED:
                 assert seeds is not None
-                arguments.append(seeds[position] if fold == 1 else seeds[position : position + fold])
+                arguments.append(seeds[position] if factor == 1 else seeds[position : position + factor])
             elif entry.kind is InputKind.DELAYED:
-                arguments.append(histories[self._lanes[replica]].read(entry.name, entry.index))
+                arguments.append(histories[self._sets[replica]].read(entry.name, entry.index))
             else:
                 arguments.append(buffers[entry.name])
         return arguments
 
     def _write_back(self, results: ResultPlaces, values: Sequence[torch.Tensor], replica: int) -> None:
         if results.written:
-            memory = self._lanes[replica].memory
+            memory = self._sets[replica].memory
             targets = [
                 memory.buffers[replica][name] if kind is OutputKind.BUFFER else memory.parameters[name]
                 for kind, name in results.targets
             ]
             torch._foreach_copy_(targets, [values[index] for index in results.written])
 
-    def _write_carried(self, results: ResultPlaces, values_of: Mapping[Lane, Sequence[torch.Tensor]]) -> None:
+    def _write_carried(self, results: ResultPlaces, values_of: Mapping[ReplicaSet, Sequence[torch.Tensor]]) -> None:
         """What the last micro-batch of an update found for parameters that the optimizer does not touch."""
-        for lane, values in values_of.items():
+        for replica_set, values in values_of.items():
             for index, name in results.carried:
-                lane.memory.parameters[name].copy_(values[index])
+                replica_set.memory.parameters[name].copy_(values[index])
 
 
 def _check_options(program: Program, options: RunOptions) -> None:

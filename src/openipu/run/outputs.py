@@ -60,23 +60,23 @@ class OutputCollector:
         self._slots = [_make_slot(options, entry.index, single) for entry, single in zip(outputs, scalar, strict=True)]
         self._uniform = not options.output_choices
 
-    def take(self, position: int, fold: int, tensors: Sequence[torch.Tensor]) -> list[bool]:
-        """Take the outputs of `fold` micro-batches from this position of the call on: they belong to the collector from
-        here on. Says for each micro-batch whether anything of it comes back."""
-        stored = [False] * fold
+    def take(self, position: int, factor: int, tensors: Sequence[torch.Tensor]) -> list[bool]:
+        """Take the outputs of `factor` micro-batches from this position of the call on, and keep them.
+        Says for each micro-batch whether anything of it comes back."""
+        stored = [False] * factor
         every: list[bool] | None = None
         for slot, tensor in zip(self._slots, tensors, strict=True):
             if slot.mode is OutputMode.ALL:
-                wanted = [True] * fold
+                wanted = [True] * factor
             elif every is not None and self._uniform:
                 wanted = every
             else:
-                wanted = every = [self._wants(slot, position + offset) for offset in range(fold)]
+                wanted = every = [self._wants(slot, position + offset) for offset in range(factor)]
             slot.take(tensor, position, wanted, self._options.replicas)
             stored = [one or other for one, other in zip(stored, wanted, strict=True)]
         if not self._slots:  # nothing comes back, but the mode says what would
             slot = _make_slot(self._options, -1, False)
-            return [self._wants(slot, position + offset) for offset in range(fold)]
+            return [self._wants(slot, position + offset) for offset in range(factor)]
         return stored
 
     def combine(self) -> tuple[Any, ...]:
@@ -107,17 +107,17 @@ class _Slot:
     together: bool = False  # what was kept lies behind one another already
 
     def take(self, tensor: torch.Tensor, position: int, wanted: Sequence[bool], replicas: int) -> None:
-        fold = len(wanted)
-        if fold == 1:
+        factor = len(wanted)
+        if factor == 1:
             if wanted[0]:
                 self._keep(tensor, position % replicas)
         elif self.mode is OutputMode.ALL:
             self.together = True
             self.kept.append(tensor)
         else:
-            for offset in range(fold):
+            for offset in range(factor):
                 if wanted[offset]:
-                    self._keep(_take_one(tensor, self.scalar, offset, fold), (position + offset) % replicas)
+                    self._keep(_take_one(tensor, self.scalar, offset, factor), (position + offset) % replicas)
 
     def _keep(self, tensor: torch.Tensor, replica: int) -> None:
         if self.mode is OutputMode.SUM and len(self.kept) > replica:
@@ -139,9 +139,9 @@ def _make_slot(options: RunOptions, leaf: int, scalar: bool) -> _Slot:
     return _Slot(leaf, choice.mode, choice.period, True, scalar)
 
 
-def _take_one(tensor: torch.Tensor, scalar: bool, offset: int, fold: int) -> torch.Tensor:
-    """What one of the folded micro-batches has returned."""
-    size = tensor.shape[0] // fold
+def _take_one(tensor: torch.Tensor, scalar: bool, offset: int, factor: int) -> torch.Tensor:
+    """What one of several micro-batches has returned."""
+    size = tensor.shape[0] // factor
     return tensor[offset] if scalar else tensor.narrow(0, offset * size, size)
 
 

@@ -12,7 +12,7 @@ graph. What is applied are the definitions that a captured graph leaves open:
 - gradients: each micro-batch has the weight `weigh_micro_batch`, in the accumulators' own format.
 
 With stochastic rounding, the random bits of a rounding follow from its place in the simplified graph. Only then the
-graph goes through `simplify` and `narrow_rows` first.
+graph goes through `simplify` and `prune_rows` first.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from openipu.graph import (
 from openipu.run.drafts.aliasing import draws_random_numbers
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.drafts.random_numbers import seed_draws
-from openipu.run.engine.lanes import Lanes
 from openipu.run.engine.micro import MicroFunction, weigh_micro_batch
 from openipu.run.engine.pass_list import count_gradients, keep_results
+from openipu.run.engine.replica_sets import ReplicaSets
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.half.operators import WIDENED
 from openipu.run.rewrites.half.rounding import apply_number_options
 from openipu.run.rewrites.half.widen_products import widen_operators
-from openipu.run.rewrites.pruning import narrow_rows
+from openipu.run.rewrites.pruning import prune_rows
 from openipu.run.rewrites.semantics.delayed_weights import delay_weights
 from openipu.run.rewrites.semantics.float_exceptions import UpdateWatch, check_arithmetic
 from openipu.run.rewrites.simplify import simplify_graph
@@ -68,7 +68,7 @@ def draft_reference(program: Program, options: RunOptions) -> Draft:
     if options.stochastic_rounding:
         simplify_graph(draft)
         if not options.floating_point_exceptions:
-            narrow_rows(draft)
+            prune_rows(draft)
     else:
         seed_draws(draft)
         widen_operators(draft, WIDENED)
@@ -94,19 +94,19 @@ def draft_reference_update(program: Program, options: RunOptions) -> Draft:
 class ReferenceEngine:
     """Runs micro-batches and updates on the memory of an executable, operator by operator."""
 
-    fold = 1
+    factor = 1
 
-    def __init__(self, program: Program, lanes: Lanes, options: RunOptions) -> None:
+    def __init__(self, program: Program, sets: ReplicaSets, options: RunOptions) -> None:
         self.change: Change | None = None
-        self._lanes = lanes
+        self._sets = sets
         self._scale = weigh_micro_batch(options)
         draft = draft_reference(program, options)
         run = _Runner(draft)
         random = any(draws_random_numbers(node) for node in draft.graph.nodes)
         asked = tuple(entry for entry in draft.inputs if entry.kind not in (*_HELD, InputKind.CONSTANT))
         self._functions = {
-            lane: MicroFunction(self._bind(run, asked, lane.memory), asked, draft.outputs, random)
-            for lane in lanes.lanes
+            replica_set: MicroFunction(self._bind(run, asked, replica_set.memory), asked, draft.outputs, random)
+            for replica_set in sets.sets
         }
         self._gradients = [
             (index, entry.name) for index, entry in enumerate(draft.outputs) if entry.kind is OutputKind.GRADIENT
@@ -115,13 +115,15 @@ class ReferenceEngine:
         self._accumulators: dict[Any, dict[str, torch.Tensor]] = {}
         if program.update is not None:
             entries = program.update.inputs_of(InputKind.GRADIENT)
-            for lane in lanes.lanes:
-                self._accumulators[lane] = {e.name: torch.zeros(e.shape, dtype=e.dtype) for e in entries}
+            for replica_set in sets.sets:
+                self._accumulators[replica_set] = {e.name: torch.zeros(e.shape, dtype=e.dtype) for e in entries}
         checked = program.update is not None and options.floating_point_exceptions
-        self._watches = [UpdateWatch(lane.memory.parameters, lane.memory.state) for lane in lanes.lanes if checked]
+        self._watches = [
+            UpdateWatch(replica_set.memory.parameters, replica_set.memory.state) for replica_set in sets.sets if checked
+        ]
 
     def function_of(self, replica: int) -> MicroFunction:
-        return self._functions[self._lanes[replica]]
+        return self._functions[self._sets[replica]]
 
     def begin(self) -> None:
         for watch in self._watches:
@@ -131,7 +133,7 @@ class ReferenceEngine:
                 accumulator.zero_()
 
     def take_gradients(self, replica: int, values: Sequence[torch.Tensor]) -> None:
-        accumulators = self._accumulators.get(self._lanes[replica], {})
+        accumulators = self._accumulators.get(self._sets[replica], {})
         for index, name in self._gradients:
             accumulators[name].add_(values[index], alpha=self._scale)
             if self.change is not None:  # its format may be half, where every sum is rounded
@@ -147,9 +149,9 @@ class ReferenceEngine:
     def finish(self) -> None:
         if self._update is None:
             return
-        self._lanes.reduce_gradients(list(self._accumulators.values()))
-        for lane, gradients in self._accumulators.items():
-            memory = lane.memory
+        self._sets.reduce_gradients(list(self._accumulators.values()))
+        for replica_set, gradients in self._accumulators.items():
+            memory = replica_set.memory
             inputs = {
                 entry.node: gradients[entry.name]
                 if entry.kind is InputKind.GRADIENT

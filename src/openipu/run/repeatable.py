@@ -2,7 +2,7 @@
 
 In: the inputs of a call. Out: the same values in memory that is aligned alike in every run, and PyTorch with one number
 of threads and without kernels that add in the order in which threads arrive. `engines/supervisor.py` compiles
-nothing for a deterministic program; folding, the choice of libraries and random numbers depend on the program, the
+nothing for a deterministic program; batching, the choice of libraries and random numbers depend on the program, the
 processor and the seed alone.
 """
 

@@ -1,8 +1,8 @@
 """The engine of an executable, which is built again when C++ kernels arrive.
 
-In: a program on its lanes, options, and who provides kernels. Out: the engine for each run. It starts with PyTorch's
-operators and the kernels that are in the cache; the engine `auto` has the others compiled in the background, `kernels`
-before the first run.
+In: a program on its sets of replicas, options, and who provides kernels. Out: the engine for each run. It
+starts with PyTorch's operators and the kernels that are in the cache; the engine `auto` has the others compiled in the
+background, `kernels` before the first run.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import partial
 from openipu.graph import EngineMode, Program, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.passes import apply_passes
+from openipu.run.engine.batching_choice import apply_batching, choose_batching
 from openipu.run.engine.engine import Engine, FastEngine
-from openipu.run.engine.fold_choice import apply_fold, choose_fold
 from openipu.run.engine.kernel_choice import list_kernels
-from openipu.run.engine.lanes import Lanes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLD_MICRO_BATCHES, FOLDED, GROUP_UPDATES, Setting
+from openipu.run.engine.pass_list import BATCH_MICRO_BATCHES, BATCHED, GROUP_UPDATES, Setting
 from openipu.run.engine.patience import NEVER, choose_patience
 from openipu.run.engine.program_kernels import list_inference_kernels
+from openipu.run.engine.replica_sets import ReplicaSets
 from openipu.run.kernels import Kernel, KernelLibrary, KernelProvider
 from openipu.run.memory.host_memory import release_pages
 from openipu.run.reference import ReferenceEngine
@@ -34,18 +34,18 @@ _logger = logging.getLogger("openipu")
 class EngineSupervisor:
     """Builds the engine of one executable, and builds it again when kernels arrive."""
 
-    def __init__(self, program: Program, lanes: Lanes, options: RunOptions, provider: KernelProvider) -> None:
+    def __init__(self, program: Program, sets: ReplicaSets, options: RunOptions, provider: KernelProvider) -> None:
         self._program = program
-        self._lanes = lanes
+        self._sets = sets
         self._options = options
         self._provider = provider
-        # Taps and checks look at single operators, lanes have memories of their own, and when kernels are compiled
-        # depends on how busy the machine is.
-        plain = bool(options.taps) or options.floating_point_exceptions or len(lanes.lanes) > 1 or options.deterministic
+        # Taps and checks look at single operators, sets of replicas have memories of their own, and when kernels are
+        # compiled depends on how busy the machine is.
+        plain = bool(options.taps) or options.floating_point_exceptions or len(sets.sets) > 1 or options.deterministic
         self._refers = options.engine is EngineMode.REFERENCE
         plain |= self._refers
         self._mode = EngineMode.OPERATORS if plain else options.engine
-        self._fold: int | None = None
+        self._factor: int | None = None
         self._kernels: tuple[Kernel, ...] = ()  # that this program could use
         self._library = KernelLibrary()  # those of them that the engine was built with
         self._adopted: KernelLibrary | None = None  # of another engine of this program, and no others
@@ -85,9 +85,9 @@ class EngineSupervisor:
     def use_reference(self) -> None:
         """Run operator by operator from now on."""
         self._refers, self._waits_for_kernels = True, False
-        for lane in self._lanes.lanes:
-            lane.updater = lane.function = None
-        self.engine = ReferenceEngine(self._program, self._lanes, self._options)
+        for replica_set in self._sets.sets:
+            replica_set.updater = replica_set.function = None
+        self.engine = ReferenceEngine(self._program, self._sets, self._options)
 
     def adopt_kernels(self, other: EngineSupervisor) -> None:
         """Before the first run: use the kernels that another engine of this program uses, and no others."""
@@ -121,10 +121,10 @@ class EngineSupervisor:
         """Which kernels this program could use; compile them if they are to be waited for."""
         if self._adopted is not None:
             return
-        fold = self._choose_fold()
+        factor = self._choose_batching()
         inference: tuple[Kernel, ...] = ()
         if self._mode is not EngineMode.OPERATORS and not self._options.training and self._options.replicas == 1:
-            inference = list_inference_kernels(self._draft(fold, KernelLibrary()))
+            inference = list_inference_kernels(self._draft(factor, KernelLibrary()))
         self._kernels = tuple(dict.fromkeys((*inference, *self._kernels)))
         if self.waits and self._kernels:
             with span(COMPILE, "C++ kernels"):
@@ -140,28 +140,28 @@ class EngineSupervisor:
             plan = plan_rounded_update(self._program, self._options)
         elif self._program.update is not None:
             plan = plan_update(self._program)
-        fold = self._choose_fold()
+        factor = self._choose_batching()
         if self._adopted is not None:
             self._library, self._kernels = self._adopted, tuple(self._adopted)
         else:
             self._library = self._provider.load(self._kernels).select(self._kernels)
         self._waits_for_kernels = bool(self._list_unfinished(self._library))
-        make_draft = partial(self._draft, fold, self._library)
-        return FastEngine(self._program, self._lanes, self._options, plan, make_draft, fold, self._library)
+        make_draft = partial(self._draft, factor, self._library)
+        return FastEngine(self._program, self._sets, self._options, plan, make_draft, factor, self._library)
 
-    def _choose_fold(self) -> int:
-        if self._fold is None:
+    def _choose_batching(self) -> int:
+        if self._factor is None:
             draft = draft_micro(self._program, self._options)
             self._kernels = list_kernels(draft.graph, self._options)
-            folds = FOLD_MICRO_BATCHES not in self._options.without_rules
-            wished = choose_fold(self._program, draft, self._options) if folds else 1
-            self._fold = wished if apply_fold(draft, wished) is not None else 1
-        return self._fold
+            folds = BATCH_MICRO_BATCHES not in self._options.without_rules
+            wished = choose_batching(self._program, draft, self._options) if folds else 1
+            self._factor = wished if apply_batching(draft, wished) is not None else 1
+        return self._factor
 
-    def _draft(self, fold: int, library: KernelLibrary) -> Draft:
+    def _draft(self, factor: int, library: KernelLibrary) -> Draft:
         draft = draft_micro(self._program, self._options)
-        folded = apply_fold(draft, fold)
-        assert folded is not None
-        setting = Setting(self._program, self._options, memory=self._lanes.first.memory, library=library)
-        apply_passes(FOLDED, folded, setting, self._options.without_rules)
-        return folded
+        batched = apply_batching(draft, factor)
+        assert batched is not None
+        setting = Setting(self._program, self._options, memory=self._sets.first.memory, library=library)
+        apply_passes(BATCHED, batched, setting, self._options.without_rules)
+        return batched

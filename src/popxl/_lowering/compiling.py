@@ -84,7 +84,7 @@ def compile_ir(ir: Ir, attachment: Attachment) -> CompiledProgram:
         replicas=ir.instance_replication_factor,
         instances=ir._instances,
         broadcast_buffers=False,
-        folding=False,
+        batching=False,
         strategy=Strategy.SHARDED,
         remote_buffers=frozenset(lowered.remote.values()),
         io_tiles=int(getattr(wished.numIOTiles, "value", wished.numIOTiles)),

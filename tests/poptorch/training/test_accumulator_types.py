@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import poptorch
-from openipu.run.engine import fold_choice
+from openipu.run.engine import batching_choice
 
 WORDS, WIDTH, BATCHES = 80, 16, 4
 HALF, FLOAT = torch.float16, torch.float32
@@ -51,10 +51,10 @@ def make_optimizer(module, name, model, **types):
 
 
 @pytest.fixture(params=[True, False], ids=["one call", "a call each"])
-def _folding(request, monkeypatch):
+def _batching(request, monkeypatch):
     """Whether the micro-batches of an update run as one."""
     if not request.param:
-        monkeypatch.setattr(fold_choice, "choose_factor", lambda *arguments, **options: 1)
+        monkeypatch.setattr(batching_choice, "choose_factor", lambda *arguments, **options: 1)
 
 
 def train(model, name, leaves, *, accumulated, state):
@@ -69,7 +69,7 @@ def train(model, name, leaves, *, accumulated, state):
     return model.state_dict()
 
 
-@pytest.mark.usefixtures("_folding")
+@pytest.mark.usefixtures("_batching")
 @pytest.mark.parametrize("tokens", [2, 40], ids=["few tokens", "many tokens"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("accumulated", [HALF, FLOAT], ids=str)
@@ -97,7 +97,7 @@ def test_training_follows_float32_within_rounding(name, state, weights, accumula
         )
 
 
-@pytest.mark.usefixtures("_folding")
+@pytest.mark.usefixtures("_batching")
 @pytest.mark.parametrize("name", ["SGD", "AdamW"])
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 def test_float32_training_is_that_of_eager_pytorch(name, tied):

@@ -119,9 +119,9 @@ def watch_passes() -> Iterator[Watch]:
 
 def list_passes() -> list[str]:
     """The names of all passes, in order."""
-    from openipu.run.engine.pass_list import BOUND, FOLDED, MICRO
+    from openipu.run.engine.pass_list import BATCHED, BOUND, MICRO
 
-    names = [entry.name for entry in (*MICRO, *FOLDED, *BOUND)]
+    names = [entry.name for entry in (*MICRO, *BATCHED, *BOUND)]
     place = names.index("simplify") + 1
     return [*names[:place], *(entry.name for entry in simplify.PASSES), *names[place:]]
 

@@ -33,7 +33,7 @@ def _train(w: Writer) -> None:
     w.optimizer = w.choose(*_OPTIMIZERS)
     w.options["gradient_accumulation"] = w.choose(1, 1, 2, 3)
     w.options["replicas"] = w.choose(1, 1, 1, 2)
-    w.options["folding"] = w.choose(True, True, False)
+    w.options["batching"] = w.choose(True, True, False)
     if w.chance(0.3):
         w.spec["accumulator_dtype"] = w.choose(torch.float16, torch.float32)
     if "Adam" in w.optimizer and w.chance(0.4):

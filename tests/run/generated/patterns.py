@@ -610,7 +610,7 @@ def accumulated(w: Writer) -> None:
     if w.training:
         w.options["gradient_accumulation"] = w.choose(1, 2, 3)
         w.options["replicas"] = w.choose(1, 1, 2)
-        w.options["folding"] = w.choose(True, False)
+        w.options["batching"] = w.choose(True, False)
         _accumulate(w)
     w.options["device_iterations"] = w.choose(1, 2)
 

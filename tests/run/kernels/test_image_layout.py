@@ -229,9 +229,9 @@ def test_training_with_native_code_is_eager_pytorchs(eager_pass, code, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folding", [True, False], ids=["folded", "one after the other"])
-def test_micro_batches_are_accumulated(eager_pass, code, folding):
-    executable, *_ = make_executable(Frozen, 4, folding=folding)
+@pytest.mark.parametrize("batching", [True, False], ids=["batched", "one after the other"])
+def test_micro_batches_are_accumulated(eager_pass, code, batching):
+    executable, *_ = make_executable(Frozen, 4, batching=batching)
     check(executable, Frozen, 4)
     assert all(count(draft, WINOGRADS) for draft in eager_pass)
 

@@ -103,7 +103,7 @@ class Net(nn.Module):
         return nn.functional.mse_loss(self.second(scores @ hidden), rows[:, :8])
 
 
-def make_executable(folding, accumulation=3, engine=EngineMode.OPERATORS, half=False):
+def make_executable(batching, accumulation=3, engine=EngineMode.OPERATORS, half=False):
     torch.manual_seed(0)
     net, rows = Net(), torch.rand(16 * accumulation, 24)
     if half:
@@ -116,7 +116,7 @@ def make_executable(folding, accumulation=3, engine=EngineMode.OPERATORS, half=F
         training=True,
         gradient_accumulation=accumulation,
         random_seed=5,
-        folding=folding,
+        batching=batching,
         engine=engine,
         stochastic_rounding=half,
     )
@@ -133,18 +133,18 @@ def train(executable, rows, steps=3):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "half"])
-@pytest.mark.parametrize("folding", [False, True], ids=["one after the other", "folded"])
-def test_a_program_trains_to_the_same_bits(kernel, use_kernels, folding, half):
-    native = train(*make_executable(folding, half=half))
+@pytest.mark.parametrize("batching", [False, True], ids=["one after the other", "batched"])
+def test_a_program_trains_to_the_same_bits(kernel, use_kernels, batching, half):
+    native = train(*make_executable(batching, half=half))
     use_kernels()
-    for found, expected in zip(native, train(*make_executable(folding, half=half)), strict=True):
+    for found, expected in zip(native, train(*make_executable(batching, half=half)), strict=True):
         assert torch.equal(found, expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "half"])
 def test_no_mask_is_written_down(kernel, bound_drafts, half):
-    train(*make_executable(folding=True, half=half), steps=1)
+    train(*make_executable(batching=True, half=half), steps=1)
     (draft,) = bound_drafts
     targets = [node.target for node in draft.graph.nodes]
     assert random_bits not in targets
@@ -154,5 +154,5 @@ def test_no_mask_is_written_down(kernel, bound_drafts, half):
 
 
 def test_without_the_kernel_operators_drop():
-    executable, rows = make_executable(folding=True)
+    executable, rows = make_executable(batching=True)
     assert all(torch.isfinite(value).all() for value in train(executable, rows, steps=1))

@@ -14,7 +14,7 @@ from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLDED, Setting
+from openipu.run.engine.pass_list import BATCHED, Setting
 from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import GEMV
@@ -59,9 +59,9 @@ def check(executable: Executable, model: nn.Module, x: torch.Tensor) -> None:
         torch.testing.assert_close(executable.run([x]).outputs[0], model(x), rtol=1e-5, atol=1e-5)
 
 
-def fold(program: Program, kernels: KernelLibrary | None = None) -> Draft:
+def simplify(program: Program, kernels: KernelLibrary | None = None) -> Draft:
     draft, memory = draft_micro(program, RunOptions()), DeviceMemory(program, 1)
-    apply_passes(FOLDED, draft, Setting(program, RunOptions(), memory=memory, library=kernels or KernelLibrary()))
+    apply_passes(BATCHED, draft, Setting(program, RunOptions(), memory=memory, library=kernels or KernelLibrary()))
     draft.graph.lint()
     return draft
 
@@ -134,8 +134,8 @@ def test_half_weights_are_read_in_float32() -> None:
 
 def test_all_products_are_replaced_with_their_biases(kernels: KernelLibrary) -> None:
     program = capture(Model().eval(), torch.randn(1, 150))
-    assert list_inference_kernels(fold(program)) == (GEMV,)
-    draft = fold(program, kernels)
+    assert list_inference_kernels(simplify(program)) == (GEMV,)
+    draft = simplify(program, kernels)
     assert count_native(draft) == 3
     assert not draft.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
     assert not any(entry.name in ("first.weight", "second.weight", "turned") for entry in draft.inputs)
@@ -143,16 +143,16 @@ def test_all_products_are_replaced_with_their_biases(kernels: KernelLibrary) -> 
 
 def test_two_rows_small_programs_and_convolutions_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model().eval()
-    assert not list_inference_kernels(fold(capture(model, torch.randn(2, 150))))
+    assert not list_inference_kernels(simplify(capture(model, torch.randn(2, 150))))
     images = nn.Sequential(nn.Conv2d(16, 16, 3), nn.Flatten(), nn.Linear(3136, 32))
-    assert not list_inference_kernels(fold(capture(images, torch.randn(1, 16, 16, 16)))).count(GEMV)
+    assert not list_inference_kernels(simplify(capture(images, torch.randn(1, 16, 16, 16)))).count(GEMV)
     monkeypatch.setattr(thresholds, "GEMV_ALL_ELEMENTS", 1 << 22)
-    assert not list_inference_kernels(fold(capture(model, torch.randn(1, 150))))
+    assert not list_inference_kernels(simplify(capture(model, torch.randn(1, 150))))
 
 
 def test_copies_end_where_the_host_has_no_room_for_them(
     kernels: KernelLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native_gemv, "count_host_share", lambda: 0)
-    draft = fold(capture(Model().eval(), torch.randn(1, 150)), kernels)
+    draft = simplify(capture(Model().eval(), torch.randn(1, 150)), kernels)
     assert count_native(draft) == 2  # weights that lie as they are read need no copy

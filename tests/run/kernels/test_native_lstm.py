@@ -16,7 +16,7 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.onednn_lstm import LSTM_ONEDNN
 from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLDED, Setting
+from openipu.run.engine.pass_list import BATCHED, Setting
 from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import LSTM
@@ -162,11 +162,11 @@ def test_every_held_layer_is_replaced_and_its_weights_are_read_packed_alone(kern
     model, inputs = Model().eval(), make_inputs()
     program = capture(model, inputs)
     draft = draft_micro(program, RunOptions())
-    apply_passes(FOLDED, draft, Setting(program, RunOptions()))
+    apply_passes(BATCHED, draft, Setting(program, RunOptions()))
     assert list_inference_kernels(draft) == (LSTM,)
     memory = DeviceMemory(program, 1)
     draft = draft_micro(program, RunOptions())
-    apply_passes(FOLDED, draft, Setting(program, RunOptions(), memory=memory, library=kernels))
+    apply_passes(BATCHED, draft, Setting(program, RunOptions(), memory=memory, library=kernels))
     assert [name.rstrip("_0123456789") for name in list_names(draft)].count("lstm_layer") == 4
     assert not draft.graph.find_nodes(op="call_function", target=LSTM_ONEDNN)
     assert not any("weight" in entry.name for entry in draft.inputs)
@@ -176,7 +176,7 @@ def test_small_layers_are_not_worth_a_compilation(monkeypatch: pytest.MonkeyPatc
     monkeypatch.undo()
     program = capture(Model().eval(), make_inputs(1, 1))
     draft = draft_micro(program, RunOptions())
-    apply_passes(FOLDED, draft, Setting(program, RunOptions()))
+    apply_passes(BATCHED, draft, Setting(program, RunOptions()))
     assert not list_inference_kernels(draft)
 
 

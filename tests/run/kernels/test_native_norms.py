@@ -169,7 +169,7 @@ def make_executable(accumulation=1, **options):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     spec = describe_optimizer(optimizer, {id(value): name for name, value in net.named_parameters()})
     program = capture_program(net, (images[:4], labels[:4]), {}, training=True, optimizer=spec, name="residual")
-    settings = {"engine": EngineMode.OPERATORS, "gradient_accumulation": accumulation, "folding": False, **options}
+    settings = {"engine": EngineMode.OPERATORS, "gradient_accumulation": accumulation, "batching": False, **options}
     executable = Executable(program, RunOptions(training=True, **settings))
     executable.load_weights(dict(net.named_parameters()), dict(net.named_buffers()))
     executable.set_hyper_parameters(read_hyper_parameters(optimizer, spec))

@@ -107,14 +107,14 @@ class Perceptron(nn.Module):
         return nn.functional.mse_loss(self.second(torch.relu(self.first(rows))), rows)
 
 
-def make_executable(accumulation=1, *, folding=True, deterministic=False, engine=EngineMode.OPERATORS):
+def make_executable(accumulation=1, *, batching=True, deterministic=False, engine=EngineMode.OPERATORS):
     torch.manual_seed(0)
     net = Perceptron()
     rows = torch.randn(BATCH * accumulation, WIDTH)
     options = RunOptions(
         training=True,
         gradient_accumulation=accumulation,
-        folding=folding,
+        batching=batching,
         deterministic=deterministic,
         engine=engine,
     )
@@ -152,12 +152,12 @@ def list_products(drafts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("accumulation", "folding", "written"),
+    ("accumulation", "batching", "written"),
     [(1, True, multiply_columns), (4, True, multiply_columns), (4, False, add_columns)],
-    ids=["one micro-batch", "folded", "one after the other"],
+    ids=["one micro-batch", "batched", "one after the other"],
 )
-def test_a_program_trains_as_eager_does(kernel, bound_drafts, accumulation, folding, written):
-    executable, rows = make_executable(accumulation, folding=folding)
+def test_a_program_trains_as_eager_does(kernel, bound_drafts, accumulation, batching, written):
+    executable, rows = make_executable(accumulation, batching=batching)
     found, expected = train(executable, rows), train_eagerly(rows, accumulation)
     (draft,) = bound_drafts
     assert sum(node.target is written for node in draft.graph.nodes) == 2

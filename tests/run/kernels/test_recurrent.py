@@ -201,7 +201,7 @@ def test_layers_of_inference_keep_their_weights_packed_and_follow_newly_loaded_o
     source = torch.randn(BATCH, STEPS, FEATURES, dtype=dtype)
     model = Model(bias=bias).to(dtype)
     executable = Executable(capture(model, source, training=False), RunOptions(engine=EngineMode.OPERATORS))
-    assert len(executable._lanes.first.memory._followers) == 4, "two layers in two directions"
+    assert len(executable._sets.first.memory._followers) == 4, "two layers in two directions"
     for _ in range(2):
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -0.5, 0.5)

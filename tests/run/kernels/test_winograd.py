@@ -11,7 +11,7 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.run import thresholds
 from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import FOLDED, Setting
+from openipu.run.engine.pass_list import BATCHED, Setting
 from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels.catalog import WINOGRAD
 from openipu.run.rewrites.images import packed_convolutions
@@ -240,7 +240,7 @@ def list_wanted(model, x):
     """The kernels that a program asks for."""
     program = capture_program(model, (x,), {}, training=False, optimizer=None, name="model")
     draft = draft_micro(program, RunOptions())
-    apply_passes(FOLDED, draft, Setting(program, RunOptions()))
+    apply_passes(BATCHED, draft, Setting(program, RunOptions()))
     return list_inference_kernels(draft)
 
 

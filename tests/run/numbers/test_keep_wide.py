@@ -50,7 +50,7 @@ def train(**settings):
     spec = describe_optimizer(optimizer, names)
     program = capture_program(model, (places[:2],), {}, training=True, optimizer=spec, name="reader")
     options = RunOptions(
-        training=True, gradient_accumulation=4, stochastic_rounding=True, random_seed=3, folding=False, **settings
+        training=True, gradient_accumulation=4, stochastic_rounding=True, random_seed=3, batching=False, **settings
     )
     executable = Executable(program, options)
     executable.load_weights(dict(model.named_parameters()), {})

@@ -141,7 +141,7 @@ def test_rules_for_many_weights_round_as_the_captured_update_does(monkeypatch, n
         spec = replace(describe_optimizer(optimizer, names), state_dtypes=half_state)
         program = capture_program(model, (x[:4],), {}, training=True, optimizer=spec, name="layers")
         options = RunOptions(
-            training=True, gradient_accumulation=accumulation, stochastic_rounding=True, random_seed=1, folding=False
+            training=True, gradient_accumulation=accumulation, stochastic_rounding=True, random_seed=1, batching=False
         )
         families = plan_rounded_update(program, options).families
         executable = Executable(program, options)
@@ -176,17 +176,17 @@ class Mixed(torch.nn.Module):
 
 
 @pytest.mark.parametrize("settings", [{"stochastic_rounding": True, "random_seed": 1}, {"half_partials": True}])
-def test_folded_micro_batches_round_as_single_ones_do(settings):
+def test_batched_micro_batches_round_as_single_ones_do(settings):
     x = random_half(8, 8)
     outputs, weights = [], []
-    for folding in (False, True):
+    for batching in (False, True):
         model = Mixed()
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         spec = describe_optimizer(optimizer, names)
         program = capture_program(model, (x[:2],), {}, training=True, optimizer=spec, name="model")
         chosen = RunOptions(
-            training=True, gradient_accumulation=4, output_mode=OutputMode.ALL, folding=folding, **settings
+            training=True, gradient_accumulation=4, output_mode=OutputMode.ALL, batching=batching, **settings
         )
         executable = Executable(program, chosen)
         executable.load_weights(dict(model.named_parameters()), {})

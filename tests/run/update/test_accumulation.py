@@ -47,13 +47,13 @@ def make_tokens(count):
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])
-@pytest.mark.parametrize("folding", [True, False])
+@pytest.mark.parametrize("batching", [True, False])
 @pytest.mark.parametrize("padding", [None, PADDING])
 @pytest.mark.parametrize("tied", [True, False])
-def test_training_equals_a_plain_loop(start_training, tied, padding, folding, accumulation):
+def test_training_equals_a_plain_loop(start_training, tied, padding, batching, accumulation):
     model = make_model(tied=tied, padding=padding)
     eager = copy.deepcopy(model)
-    options = RunOptions(training=True, gradient_accumulation=accumulation, folding=folding)
+    options = RunOptions(training=True, gradient_accumulation=accumulation, batching=batching)
     leaves = make_tokens(2 * accumulation)
     trained = start_training(model, torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), leaves, options)
     optimizer = torch.optim.SGD(eager.parameters(), lr=0.5, momentum=0.9)
@@ -69,7 +69,7 @@ def test_training_equals_a_plain_loop(start_training, tied, padding, folding, ac
 
 def draft_step(start_training, tied, accumulation):
     model = make_model(tied=tied)
-    options = RunOptions(training=True, gradient_accumulation=accumulation, folding=False)
+    options = RunOptions(training=True, gradient_accumulation=accumulation, batching=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     program = start_training(model, optimizer, make_tokens(2 * accumulation), options).executable.program
     return draft_micro(program, options), {name: torch.zeros_like(value) for name, value in model.named_parameters()}
@@ -130,7 +130,7 @@ def test_one_gradient_may_belong_to_several_weights(start_training):
     model = Shared()
     eager = copy.deepcopy(model)
     x = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
-    options = RunOptions(training=True, gradient_accumulation=4, folding=False)
+    options = RunOptions(training=True, gradient_accumulation=4, batching=False)
     trained = start_training(model, torch.optim.SGD(model.parameters(), lr=0.5), (x,), options)
     trained.executable.run([x])
     for part in x.split(2):
@@ -199,7 +199,7 @@ class Labels(nn.Module):
 def test_half_embeddings_with_many_more_rows_than_words_have_only_those_added(start_training, words, sparse):
     torch.manual_seed(0)
     model, tokens = Labels(words).half(), (torch.randint(0, 20, (8, 5)),)
-    options = RunOptions(training=True, gradient_accumulation=4, folding=False)
+    options = RunOptions(training=True, gradient_accumulation=4, batching=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     program = start_training(model, optimizer, tokens, options).executable.program
     draft = draft_micro(program, options)

@@ -3,7 +3,7 @@
 In: a draft with operators that draw from a generator. Out: the same draft with `openipu::random_bits` instead, a pure
 function of one more placeholder, the micro-batch's seed. The bits of an element depend on the seed, the number of the
 draw and the element's place in its tensor alone: they are the same whether micro-batches run one
-after the other or folded. Dropout, `rand` and `uniform` are drawn so; rarer distributions keep PyTorch's generator.
+after the other or batched. Dropout, `rand` and `uniform` are drawn so; rarer distributions keep PyTorch's generator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a program's step is executed on device memory.
 
-In: a program, its lanes, options, how many micro-batches are folded into one call. Out: an `Engine`: one function for a
-call's worth of micro-batches, and what goes before the first and after the last one of an update. The executable may
+In: a program, its sets of replicas, options, how many micro-batches one call takes. Out: an `Engine`: one function for
+so many micro-batches, and what goes before the first and after the last one of an update. The executable may
 exchange its engine between two runs; weights and state stay where they are.
 """
 
@@ -14,8 +14,8 @@ import torch
 
 from openipu.graph import OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
-from openipu.run.engine.lanes import Lanes
 from openipu.run.engine.micro import MicroFunction
+from openipu.run.engine.replica_sets import ReplicaSets
 from openipu.run.kernels import KernelLibrary
 from openipu.run.rewrites.semantics.float_exceptions import UpdateWatch
 from openipu.run.update.rules import UpdatePlan
@@ -24,10 +24,10 @@ from openipu.run.update.rules import UpdatePlan
 class Engine(Protocol):
     """Runs the micro-batches of one update, then the update."""
 
-    fold: int  # micro-batches in one call
+    factor: int  # micro-batches in one call
 
     def function_of(self, replica: int) -> MicroFunction:
-        """What runs one call for a replica; with folding, for all of them."""
+        """What runs one call for a replica; with several, for all of them."""
         ...
 
     def begin(self) -> None:
@@ -39,7 +39,8 @@ class Engine(Protocol):
         ...
 
     def list_gradients(self) -> Mapping[str, torch.Tensor]:
-        """What an update has accumulated, for the other instances to add theirs; a lane's number follows the name."""
+        """What an update has accumulated, for the other instances to add theirs; a set's number
+        follows the name."""
         ...
 
     def finish(self) -> None:
@@ -53,32 +54,34 @@ class FastEngine:
     def __init__(
         self,
         program: Program,
-        lanes: Lanes,
+        sets: ReplicaSets,
         options: RunOptions,
         plan: UpdatePlan | None,
         make_draft: Callable[[], Draft],
-        fold: int,
+        factor: int,
         library: KernelLibrary,
     ) -> None:
-        self.fold = fold
-        self._lanes = lanes
+        self.factor = factor
+        self._sets = sets
         # Gradients that go to other instances first must be kept, too.
-        self._accumulates = options.gradient_accumulation * options.replicas > fold or options.instances > 1
-        for lane in lanes.lanes:
-            lane.build_updater(plan, program, self._accumulates, library)
-            lane.bind(make_draft(), program, options, self._accumulates, library)
-        self._updaters = [lane.updater for lane in lanes.lanes if lane.updater is not None]
-        function = lanes.first.function
+        self._accumulates = options.gradient_accumulation * options.replicas > factor or options.instances > 1
+        for replica_set in sets.sets:
+            replica_set.build_updater(plan, program, self._accumulates, library)
+            replica_set.bind(make_draft(), program, options, self._accumulates, library)
+        self._updaters = [replica_set.updater for replica_set in sets.sets if replica_set.updater is not None]
+        function = sets.first.function
         assert function is not None
         self._returned = [
             (entry.name, index) for index, entry in enumerate(function.results) if entry.kind is OutputKind.GRADIENT
         ]
         self._gradients: dict[str, torch.Tensor] = {}
-        watched = [lane.memory for lane in lanes.lanes if plan is not None and options.floating_point_exceptions]
+        watched = [
+            replica_set.memory for replica_set in sets.sets if plan is not None and options.floating_point_exceptions
+        ]
         self._watches = [UpdateWatch(memory.parameters, memory.state) for memory in watched]
 
     def function_of(self, replica: int) -> MicroFunction:
-        function = self._lanes[replica].function
+        function = self._sets[replica].function
         assert function is not None
         return function
 
@@ -102,7 +105,7 @@ class FastEngine:
     def finish(self) -> None:
         if not self._updaters:
             return
-        self._lanes.reduce_gradients([updater.accumulators for updater in self._updaters])
+        self._sets.reduce_gradients([updater.accumulators for updater in self._updaters])
         for updater in self._updaters:
             updater.finish(updater.accumulators if self._accumulates else self._gradients)
         self._gradients = {}

@@ -58,7 +58,7 @@ def build_micro(
     accumulates: bool,
     library: KernelLibrary,
 ) -> MicroFunction:
-    """Generate the function of a draft of one micro-batch, or of several folded into one."""
+    """Generate the function of a draft of one micro-batch, or of several as a batch."""
     random = any(draws_random_numbers(node) for node in draft.graph.nodes)
     setting = Setting(program, options, weigh_micro_batch(options), memory, updater, accumulates, library)
     apply_passes(pass_list.BOUND, draft, setting, options.without_rules)

@@ -1,7 +1,7 @@
 """Every pass from a captured graph to one that runs, in order: as `plan/planner.py` lists those of a plan.
 
 In: a `Draft` of the micro graph, and a `Setting`: what the passes may ask for. Out: the same draft, changed. Between
-`MICRO` and the rest, several micro-batches may be folded into one draft (`fold_choice`).
+`MICRO` and the rest, several micro-batches may become one draft (`batching_choice`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from openipu.run.rewrites.in_place.buffers_in_place import write_in_place
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 from openipu.run.rewrites.products import onednn_products, weight_gradients
 from openipu.run.rewrites.products.packed_weights import pack_weights
-from openipu.run.rewrites.pruning import narrow_rows
+from openipu.run.rewrites.pruning import prune_rows
 from openipu.run.rewrites.random import dropout
 from openipu.run.rewrites.recurrent.onednn_recurrent import use_onednn
 from openipu.run.rewrites.recurrent.packed_recurrent import pack_recurrent
@@ -90,7 +90,7 @@ class Setting:
 
 
 # Rules outside of the lists, for `list_rules`.
-FOLD_MICRO_BATCHES = "batch micro-batches"
+BATCH_MICRO_BATCHES = "batch micro-batches"
 GROUP_UPDATES = "update parameters together"
 ACCUMULATE_PRODUCTS = "add products to accumulators in one call"
 
@@ -117,7 +117,7 @@ MICRO: tuple[Pass[Setting], ...] = (
     ),
     Pass(
         "last-token pruning",
-        lambda draft, setting: narrow_rows(draft),
+        lambda draft, setting: prune_rows(draft),
         lambda setting: not setting.options.floating_point_exceptions,  # of entries that are not read, too
     ),
     Pass(
@@ -129,8 +129,8 @@ MICRO: tuple[Pass[Setting], ...] = (
     Pass("own outputs", lambda draft, setting: own_outputs(draft), needed=True),
 )
 
-# Once micro-batches are folded.
-FOLDED: tuple[Pass[Setting], ...] = (
+# Once micro-batches are batched.
+BATCHED: tuple[Pass[Setting], ...] = (
     Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
     Pass(
         "convolutions, recurrent layers and matrix-vector products by kernels",
@@ -292,7 +292,7 @@ BOUND: tuple[Pass[Setting], ...] = (
 def list_rules() -> tuple[str, ...]:
     """Rules that may be switched off (`RunOptions.without_rules`), because they only save time; in order."""
     names: list[str] = []
-    for stage in (MICRO, (), FOLDED, BOUND):
+    for stage in (MICRO, (), BATCHED, BOUND):
         for entry in stage:
             if entry.name == "simplify":
                 names += [inner.name for inner in SIMPLIFY if not inner.needed]
@@ -301,7 +301,7 @@ def list_rules() -> tuple[str, ...]:
             elif not entry.needed:
                 names.append(entry.name)
         if not stage:
-            names += [FOLD_MICRO_BATCHES, GROUP_UPDATES]
+            names += [BATCH_MICRO_BATCHES, GROUP_UPDATES]
     return tuple(dict.fromkeys(names))
 
 

@@ -1,6 +1,7 @@
 """Everything that a call starts from and leaves behind on the device, as copies.
 
-In: the lanes of an executable. Out: a `Snapshot`; this executable, or another one of the program, can go back to it.
+In: the sets of replicas of an executable. Out: a `Snapshot`; this executable, or another one of the program, can go
+back to it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from openipu.run.engine.lanes import Lanes
+from openipu.run.engine.replica_sets import ReplicaSets
 from openipu.run.random_stream import RandomStream
 from openipu.run.rewrites.semantics.loss_scale import LossScale
 
@@ -19,7 +20,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class LaneSnapshot:
+class ReplicaSetSnapshot:
     """The memory of one set of weights."""
 
     parameters: Tensors
@@ -30,31 +31,31 @@ class LaneSnapshot:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Memory of all lanes, and where the random stream and the loss scale stand."""
+    """Memory of all sets, and where the random stream and the loss scale stand."""
 
-    lanes: tuple[LaneSnapshot, ...]
+    sets: tuple[ReplicaSetSnapshot, ...]
     stream: torch.Tensor | None
     global_stream: torch.Tensor
     loss_scale: LossScale | None
 
     def list_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Weights, buffers and state under names for a reader."""
-        for number, lane in enumerate(self.lanes):
+        for number, replica_set in enumerate(self.sets):
             suffix = f" (replica group {number})" if number else ""
-            for name, tensor in lane.parameters.items():
+            for name, tensor in replica_set.parameters.items():
                 yield f"weight {name}{suffix}", tensor
-            for name, tensor in lane.state.items():
+            for name, tensor in replica_set.state.items():
                 yield f"optimizer state {name}{suffix}", tensor
-            for replica, buffers in enumerate(lane.buffers):
+            for replica, buffers in enumerate(replica_set.buffers):
                 where = f" of replica {replica}" if replica else suffix
                 yield from ((f"buffer {name}{where}", tensor) for name, tensor in buffers.items())
 
 
-def take_snapshot(lanes: Lanes, stream: RandomStream, loss_scale: LossScale | None) -> Snapshot:
-    memories = [lane.memory for lane in lanes.lanes]
+def take_snapshot(sets: ReplicaSets, stream: RandomStream, loss_scale: LossScale | None) -> Snapshot:
+    memories = [replica_set.memory for replica_set in sets.sets]
     return Snapshot(
         tuple(
-            LaneSnapshot(
+            ReplicaSetSnapshot(
                 _copy(memory.parameters),
                 tuple(_copy(buffers) for buffers in memory.buffers),
                 _copy(memory.state),
@@ -69,11 +70,11 @@ def take_snapshot(lanes: Lanes, stream: RandomStream, loss_scale: LossScale | No
 
 
 @torch.no_grad()
-def load_snapshot(snapshot: Snapshot, lanes: Lanes, stream: RandomStream, loss_scale: LossScale | None) -> bool:
+def load_snapshot(snapshot: Snapshot, sets: ReplicaSets, stream: RandomStream, loss_scale: LossScale | None) -> bool:
     """Go back to a snapshot. Says whether state was moved, so that functions must be bound anew."""
     moved = False
-    for lane, held in zip(lanes.lanes, snapshot.lanes, strict=True):
-        memory = lane.memory
+    for replica_set, held in zip(sets.sets, snapshot.sets, strict=True):
+        memory = replica_set.memory
         memory.load_weights(held.parameters, held.buffers[0])
         for replica, buffers in enumerate(held.buffers):
             memory.load_buffers(buffers, replica)

@@ -16,7 +16,7 @@ import torch
 from openipu.errors import ArchiveError
 from openipu.graph import RunOptions
 from openipu.graph.serial import Archive, dump_program, load_program, read_archive, write_archive
-from openipu.run.engine.snapshot import LaneSnapshot, Snapshot
+from openipu.run.engine.snapshot import ReplicaSetSnapshot, Snapshot
 from openipu.run.verify.trial import Trial
 
 _KIND = "call that differs from the reference"
@@ -49,9 +49,9 @@ def write_reproducer(path: Path, trial: Trial, without: Collection[str], fault: 
     tensors[_GLOBAL] = start.global_stream
     if start.stream is not None:
         tensors[_STREAM] = start.stream
-    for number, lane in enumerate(start.lanes):
-        groups = {"parameter": lane.parameters, "state": lane.state, "hyper": lane.hyper}
-        groups |= {f"buffer/{replica}": buffers for replica, buffers in enumerate(lane.buffers)}
+    for number, replica_set in enumerate(start.sets):
+        groups = {"parameter": replica_set.parameters, "state": replica_set.state, "hyper": replica_set.hyper}
+        groups |= {f"buffer/{replica}": buffers for replica, buffers in enumerate(replica_set.buffers)}
         for kind, group in groups.items():
             tensors |= {f"{kind}/{number}:{name}": tensor for name, tensor in group.items()}
     values = {
@@ -90,19 +90,19 @@ def _read_start(tensors: dict[str, torch.Tensor] | object) -> Snapshot:
     for key, tensor in tensors.items():
         kind, _, name = key.partition(":")
         groups.setdefault(kind, {})[name] = tensor
-    lanes = []
+    sets = []
     numbers = sorted({int(kind.rpartition("/")[2]) for kind in groups if "/" in kind}) or [0]
     for number in numbers:
         replicas = sorted(
             int(kind.split("/")[1]) for kind in groups if kind.startswith("buffer/") and kind.endswith(f"/{number}")
         )
         count = max(replicas, default=0) + 1
-        lanes.append(
-            LaneSnapshot(
+        sets.append(
+            ReplicaSetSnapshot(
                 groups.get(f"parameter/{number}", {}),
                 tuple(groups.get(f"buffer/{replica}/{number}", {}) for replica in range(count)),
                 groups.get(f"state/{number}", {}),
                 groups.get(f"hyper/{number}", {}),
             )
         )
-    return Snapshot(tuple(lanes), tensors.get(_STREAM), tensors[_GLOBAL], None)
+    return Snapshot(tuple(sets), tensors.get(_STREAM), tensors[_GLOBAL], None)

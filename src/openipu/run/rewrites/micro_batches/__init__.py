@@ -1,7 +1,7 @@
-"""Micro-batch folding: a graph of one micro-batch becomes one of several."""
+"""Micro-batches as a batch: a graph of one micro-batch becomes one of several."""
 
-from openipu.run.rewrites.micro_batches.checks import NotFoldable
-from openipu.run.rewrites.micro_batches.fold import Folded, fold_draft
-from openipu.run.rewrites.micro_batches.memory import choose_factor, estimate_folded_bytes, estimate_peak_bytes
+from openipu.run.rewrites.micro_batches.batch import Batched, batch_draft
+from openipu.run.rewrites.micro_batches.checks import NotBatchable
+from openipu.run.rewrites.micro_batches.memory import choose_factor, estimate_batched_bytes, estimate_peak_bytes
 
-__all__ = ["Folded", "NotFoldable", "choose_factor", "estimate_folded_bytes", "estimate_peak_bytes", "fold_draft"]
+__all__ = ["Batched", "NotBatchable", "batch_draft", "choose_factor", "estimate_batched_bytes", "estimate_peak_bytes"]

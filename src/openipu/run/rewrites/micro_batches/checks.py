@@ -1,4 +1,4 @@
-"""What must not be folded.
+"""What must not be batched.
 
 In: a draft. Out: the reason why its micro-batches depend on one another, or on the order in which they run.
 """
@@ -33,7 +33,7 @@ _WHOLE_FORMATS = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
-class NotFoldable:
+class NotBatchable:
     """Why micro-batches have to run one after the other."""
 
     reason: str
@@ -43,17 +43,17 @@ class NotFoldable:
         return self.reason
 
 
-def check_draft(draft: Draft) -> NotFoldable | None:
-    """The first reason against folding that the draft shows."""
+def check_draft(draft: Draft) -> NotBatchable | None:
+    """The first reason against batching that the draft shows."""
     for entry in draft.outputs:
         if entry.kind in _WRITTEN:
-            return NotFoldable(
+            return NotBatchable(
                 f"forward writes {_WRITTEN[entry.kind]} {entry.name}: each micro-batch reads what the last one wrote"
             )
         if entry.kind is OutputKind.TAP:
-            return NotFoldable(f"tensor {entry.name} is tapped: taps read the values of single micro-batches")
+            return NotBatchable(f"tensor {entry.name} is tapped: taps read the values of single micro-batches")
         if entry.kind is OutputKind.GRADIENT and entry.dtype not in _WHOLE_FORMATS:
-            return NotFoldable(
+            return NotBatchable(
                 f"the gradient of {entry.name} is {_show(entry.dtype)}: it is rounded before it is accumulated"
             )
     for node in draft.graph.nodes:
@@ -64,10 +64,10 @@ def check_draft(draft: Draft) -> NotFoldable | None:
     return None
 
 
-def refuse(node: fx.Node, reason: str) -> NotFoldable:
+def refuse(node: fx.Node, reason: str) -> NotBatchable:
     """A reason with the user's line behind it."""
     line = note_of(node).line
-    return NotFoldable(f"{show_target(node)} {reason}" + (f" (at {line})" if line else ""), node.name)
+    return NotBatchable(f"{show_target(node)} {reason}" + (f" (at {line})" if line else ""), node.name)
 
 
 def show_target(node: fx.Node) -> str:

@@ -1,8 +1,8 @@
-"""What of each value the folded graph has to hold.
+"""What of each value the batched graph has to hold.
 
 In: a draft. Out: which values differ between micro-batches, which of them are needed one by one, and which only as a
 sum over the micro-batches: a gradient never is needed but as a sum, and computing its summands would cost as much as
-the loop that folding replaces.
+the loop that batching replaces.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much memory a graph needs while it runs, and how many micro-batches to fold within a budget.
+"""How much memory a graph needs while it runs, and how many micro-batches to batch within a budget.
 
 In: a draft. Out: bytes at the worst moment, on top of the placeholders: weights and inputs are there anyway. Values die
 after their last use, as in the generated functions; views own nothing. What an operator allocates for itself while it
@@ -43,14 +43,14 @@ def estimate_peak_bytes(draft: Draft, *, keep_gradients: bool = True) -> int:
     return _find_peak(_list_lives(draft, keep_gradients), lambda life: 1)
 
 
-def estimate_folded_bytes(draft: Draft, factor: int, *, keep_gradients: bool = True) -> int:
-    """The same for a draft after folding, from the draft of one micro-batch."""
+def estimate_batched_bytes(draft: Draft, factor: int, *, keep_gradients: bool = True) -> int:
+    """The same for a batched draft, from the draft of one micro-batch."""
     demands = find_demands(draft)
     return _find_peak(_list_lives(draft, keep_gradients), lambda life: _count_copies(life, demands, factor))
 
 
 def choose_factor(draft: Draft, accumulation: int, budget_bytes: int, *, keep_gradients: bool = True) -> int:
-    """The largest divisor of the accumulation steps that can be folded within a budget; 1 where nothing can."""
+    """The largest divisor of the accumulation steps that can be batched within a budget; 1 where nothing can."""
     if check_draft(draft) is not None:
         return 1
     lives, demands = _list_lives(draft, keep_gradients), find_demands(draft)
@@ -63,7 +63,7 @@ def choose_factor(draft: Draft, accumulation: int, budget_bytes: int, *, keep_gr
 
 
 def _count_copies(life: _Life, demands: Demands, factor: int) -> int:
-    """How often a value is there after folding."""
+    """How often a value is there in the batched draft."""
     node = life.node
     if node not in demands.batched:
         return 1 if node in demands.values or node in demands.totals else 0

@@ -15,7 +15,7 @@ from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import read_arguments, wrap_dimension
 from openipu.run.rewrites.micro_batches.rules.indexing import find_places
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, read_shape
 
 aten = torch.ops.aten
 
@@ -35,7 +35,7 @@ class TotalRule:
     """`need` gives None where the rule does not fit the node."""
 
     need: Callable[[fx.Node, IsBatched], Needs | None]
-    write: Callable[[FoldWriter, fx.Node], fx.Node]
+    write: Callable[[BatchWriter, fx.Node], fx.Node]
 
 
 # Linear in the first operand: the sum of the results is the result of the sum.
@@ -47,12 +47,12 @@ def _need_first(node: fx.Node, is_batched: IsBatched) -> Needs | None:
     return Needs(totals=(node.all_input_nodes[0],))
 
 
-def _write_first(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_first(writer: BatchWriter, node: fx.Node) -> fx.Node:
     source = node.all_input_nodes[0]
     return _redo(writer, node, {source: writer.read_total(source)})
 
 
-def _write_view(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_view(writer: BatchWriter, node: fx.Node) -> fx.Node:
     return writer.view(writer.read_total(node.all_input_nodes[0]), read_shape(node))
 
 
@@ -65,7 +65,7 @@ def _need_all(node: fx.Node, is_batched: IsBatched) -> Needs | None:
     return Needs(totals=tuple(node.all_input_nodes))
 
 
-def _write_all(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_all(writer: BatchWriter, node: fx.Node) -> fx.Node:
     return _redo(writer, node, {source: writer.read_total(source) for source in node.all_input_nodes})
 
 
@@ -85,7 +85,7 @@ def _need_one(total: Any, value: Any) -> Needs:
     return Needs(totals=(total,), values=(value,) if isinstance(value, fx.Node) else ())
 
 
-def _write_factor(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_factor(writer: BatchWriter, node: fx.Node) -> fx.Node:
     changed = {source: writer.read_total(source) for source in node.all_input_nodes if writer.is_batched(source)}
     return _redo(writer, node, changed)
 
@@ -97,7 +97,7 @@ def _need_product(node: fx.Node, is_batched: IsBatched) -> Needs | None:
     return _need_factor(node, is_batched) or Needs(values=tuple(node.all_input_nodes))
 
 
-def _write_product(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_product(writer: BatchWriter, node: fx.Node) -> fx.Node:
     left, right = node.args
     assert isinstance(left, fx.Node)
     assert isinstance(right, fx.Node)
@@ -114,7 +114,7 @@ def _write_product(writer: FoldWriter, node: fx.Node) -> fx.Node:
     return writer.call(aten.mm.default if len(read_shape(rows)) == 2 else aten.bmm.default, columns, rows)
 
 
-def _join_dimensions(writer: FoldWriter, node: fx.Node, first: int) -> fx.Node:
+def _join_dimensions(writer: BatchWriter, node: fx.Node, first: int) -> fx.Node:
     shape = read_shape(node)
     return writer.view(node, [*shape[:first], shape[first] * shape[first + 1], *shape[first + 2 :]])
 
@@ -126,7 +126,7 @@ def _need_values(node: fx.Node, is_batched: IsBatched) -> Needs | None:
     return Needs(values=tuple(node.all_input_nodes))
 
 
-def _write_sum(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_sum(writer: BatchWriter, node: fx.Node) -> fx.Node:
     arguments = read_arguments(node)
     source = arguments["self"]
     rank = len(read_shape(source))
@@ -150,7 +150,7 @@ def _need_embedding(node: fx.Node, is_batched: IsBatched) -> Needs | None:
     return Needs(values=(grad, indices))
 
 
-def _write_embedding(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_embedding(writer: BatchWriter, node: fx.Node) -> fx.Node:
     arguments = read_arguments(node)
     grad, indices = arguments["grad_output"], arguments["indices"]
     if not writer.is_batched(indices):
@@ -176,7 +176,7 @@ def _need_index_put(node: fx.Node, is_batched: IsBatched) -> Needs | None:
     return Needs(totals=(arguments["self"],), values=(*used, values))
 
 
-def _write_index_put(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _write_index_put(writer: BatchWriter, node: fx.Node) -> fx.Node:
     arguments = read_arguments(node)
     indices, values = list(arguments["indices"]), arguments["values"]
     base = writer.read_total(arguments["self"])
@@ -187,7 +187,7 @@ def _write_index_put(writer: FoldWriter, node: fx.Node) -> fx.Node:
     return writer.repeat(node, {"self": base, "indices": new, "values": writer.lift(values)})
 
 
-def _redo(writer: FoldWriter, node: fx.Node, new: dict[fx.Node, fx.Node]) -> fx.Node:
+def _redo(writer: BatchWriter, node: fx.Node, new: dict[fx.Node, fx.Node]) -> fx.Node:
     """The operator as it was, on new operands of the old shapes."""
     args, kwargs = fx.map_arg(
         (node.args, node.kwargs), lambda source: new[source] if source in new else writer.read_full(source)

@@ -1,8 +1,8 @@
-"""Writes the folded graph, one operator after the other.
+"""Writes the batched graph, one operator after the other.
 
-In: nodes of a micro graph, and what their folded values need. Out: nodes of the new graph, each with the shape, strides
-and number format of its value. A batched value of shape [...] is written as [F, ...]: F micro-batches, one behind the
-other. An unbatched value, the same for all micro-batches, keeps its shape.
+In: nodes of a micro graph, and what their batched values need. Out: nodes of the new graph, each with the shape,
+strides and number format of its value. A batched value of shape [...] is written as [F, ...]: F micro-batches, one
+behind the other. An unbatched value, the same for all micro-batches, keeps its shape.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Value = fx.Node | tuple[fx.Node | None, ...]  # a tuple for operators with sever
 _VIEWS = (aten.view.default, aten._unsafe_view.default)
 
 
-class FoldWriter:
+class BatchWriter:
     """The new graph, and the new values of old nodes."""
 
     def __init__(self, factor: int, batched: Collection[fx.Node]) -> None:

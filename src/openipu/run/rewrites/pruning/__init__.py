@@ -1,5 +1,5 @@
 """Rows that are read alone are computed alone: the first token of a transformer's last layer, and its gradient."""
 
-from openipu.run.rewrites.pruning.narrow import narrow_rows
+from openipu.run.rewrites.pruning.prune import prune_rows
 
-__all__ = ["narrow_rows"]
+__all__ = ["prune_rows"]

@@ -1,1 +1,1 @@
-"""How each family of operators is folded."""
+"""How each family of operators is batched."""

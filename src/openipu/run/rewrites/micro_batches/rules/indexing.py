@@ -12,12 +12,12 @@ import torch
 from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import read_arguments, wrap_dimension
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
 
-def _fold_index_select(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_index_select(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     source, index = arguments["self"], arguments["index"]
     rank = len(read_shape(source))
@@ -34,7 +34,7 @@ def _fold_index_select(writer: FoldWriter, node: fx.Node) -> Value | None:
     return move_to_front(writer, spread, dimension)
 
 
-def _select_rows(writer: FoldWriter, node: fx.Node, source: fx.Node, index: fx.Node) -> fx.Node:
+def _select_rows(writer: BatchWriter, node: fx.Node, source: fx.Node, index: fx.Node) -> fx.Node:
     """Rows of each micro-batch, by its own index: all rows are one list, in which those of a micro-batch come later."""
     picked = writer.repeat(
         node, {"self": writer.merge(writer.read_full(source)), "index": _count_on(writer, index, read_shape(source)[0])}
@@ -42,7 +42,7 @@ def _select_rows(writer: FoldWriter, node: fx.Node, source: fx.Node, index: fx.N
     return writer.split(picked)
 
 
-def _fold_index_add(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_index_add(writer: BatchWriter, node: fx.Node) -> Value | None:
     """`index_add` and `index_copy`: as messages are added to the nodes of a graph."""
     arguments = read_arguments(node)
     target, index, source = arguments["self"], arguments["index"], arguments["source"]
@@ -64,14 +64,14 @@ def _fold_index_add(writer: FoldWriter, node: fx.Node) -> Value | None:
     return writer.split(writer.repeat(node, changes))
 
 
-def _count_on(writer: FoldWriter, index: fx.Node, rows: int) -> fx.Node:
+def _count_on(writer: BatchWriter, index: fx.Node, rows: int) -> fx.Node:
     """The indices of all micro-batches as one list, where each has so many rows."""
     full = writer.read_full(index)
     first = writer.call(aten.mul.Tensor, number_micro_batches(writer, 1), rows)
     return writer.merge(writer.call(aten.add.Tensor, full, first))
 
 
-def _fold_index(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_index(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     source, indices = arguments["self"], list(arguments["indices"])
     places = find_places(indices)
@@ -98,7 +98,7 @@ def _fold_index(writer: FoldWriter, node: fx.Node) -> Value | None:
     return writer.call(aten.permute.default, picked, order)
 
 
-def _fold_index_put(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_index_put(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     indices, values = list(arguments["indices"]), arguments["values"]
     places = find_places(indices)
@@ -128,13 +128,13 @@ def find_places(indices: list[fx.Node | None]) -> tuple[int, bool] | None:
     return used[0], used[-1] - used[0] == len(used) - 1
 
 
-def number_micro_batches(writer: FoldWriter, rank: int) -> fx.Node:
+def number_micro_batches(writer: BatchWriter, rank: int) -> fx.Node:
     """0 … F - 1 as an index, with as many dimensions behind it as the other indices have."""
     numbers = writer.call(aten.arange.default, writer.factor, dtype=torch.int64, device=torch.device("cpu"))
     return writer.view(numbers, [writer.factor, *[1] * rank])
 
 
-def move_to_front(writer: FoldWriter, node: fx.Node, dimension: int) -> fx.Node:
+def move_to_front(writer: BatchWriter, node: fx.Node, dimension: int) -> fx.Node:
     """Make the dimension of the micro-batches the first one."""
     if dimension == 0:
         return node
@@ -144,9 +144,9 @@ def move_to_front(writer: FoldWriter, node: fx.Node, dimension: int) -> fx.Node:
 
 
 INDEXING: dict[Any, Any] = {
-    aten.index_select.default: _fold_index_select,
-    aten.index_add.default: _fold_index_add,
-    aten.index_copy.default: _fold_index_add,
-    aten.index.Tensor: _fold_index,
-    aten.index_put.default: _fold_index_put,
+    aten.index_select.default: _batch_index_select,
+    aten.index_add.default: _batch_index_add,
+    aten.index_copy.default: _batch_index_add,
+    aten.index.Tensor: _batch_index,
+    aten.index_put.default: _batch_index_put,
 }

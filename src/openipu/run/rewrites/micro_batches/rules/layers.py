@@ -16,7 +16,7 @@ from torch import fx
 from openipu.run.rewrites.micro_batches.arguments import find_tensors, read_arguments
 from openipu.run.rewrites.micro_batches.rules.merging import split_items
 from openipu.run.rewrites.micro_batches.rules.recurrent import RECURRENT_BACKWARD, write_layer_backward
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -27,7 +27,7 @@ Items = tuple[fx.Node | None, ...]
 class Partial:
     """A backward operator of a layer: its first results for each micro-batch, the others summed over all of them."""
 
-    write: Callable[[FoldWriter, fx.Node], Items]
+    write: Callable[[BatchWriter, fx.Node], Items]
     shared: tuple[str, ...]  # arguments that must be the same for all micro-batches
     each: int = 1  # so many results for each micro-batch
 
@@ -38,24 +38,24 @@ def is_shared(node: fx.Node, names: tuple[str, ...], is_batched: Callable[[Any],
     return not any(is_batched(arguments[name]) for name in names)
 
 
-def _fold_convolution(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_convolution(writer: BatchWriter, node: fx.Node) -> Value | None:
     if not is_shared(node, ("weight", "bias"), writer.is_batched):
         return None
     return writer.split(writer.repeat(node, {"input": _lift_and_merge(writer, node, "input")}))
 
 
-def _write_convolution_backward(writer: FoldWriter, node: fx.Node) -> Items:
+def _write_convolution_backward(writer: BatchWriter, node: fx.Node) -> Items:
     changes = {name: _lift_and_merge(writer, node, name) for name in ("grad_output", "input")}
     return _split_first(writer, writer.repeat(node, changes))
 
 
-def _fold_layer_norm(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_layer_norm(writer: BatchWriter, node: fx.Node) -> Value | None:
     if not is_shared(node, ("weight", "bias"), writer.is_batched):
         return None
     return writer.take_items(writer.repeat(node))
 
 
-def _write_layer_norm_backward(writer: FoldWriter, node: fx.Node) -> Items:
+def _write_layer_norm_backward(writer: BatchWriter, node: fx.Node) -> Items:
     arguments = read_arguments(node)
     changes = {name: writer.lift(arguments[name]) for name in ("grad_out", "input", "mean", "rstd")}
     items = writer.take_items(writer.repeat(node, changes))
@@ -63,7 +63,7 @@ def _write_layer_norm_backward(writer: FoldWriter, node: fx.Node) -> Items:
     return items
 
 
-def _fold_group_norm(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_group_norm(writer: BatchWriter, node: fx.Node) -> Value | None:
     if not is_shared(node, ("weight", "bias"), writer.is_batched):
         return None
     changes: dict[str, Any] = {"input": _lift_and_merge(writer, node, "input")}
@@ -71,14 +71,14 @@ def _fold_group_norm(writer: FoldWriter, node: fx.Node) -> Value | None:
     return split_items(writer, writer.repeat(node, changes))
 
 
-def _write_group_norm_backward(writer: FoldWriter, node: fx.Node) -> Items:
+def _write_group_norm_backward(writer: BatchWriter, node: fx.Node) -> Items:
     names = ("grad_out", "input", "mean", "rstd")
     changes: dict[str, Any] = {name: _lift_and_merge(writer, node, name) for name in names}
     changes["N"] = read_arguments(node)["N"] * writer.factor
     return _split_first(writer, writer.repeat(node, changes))
 
 
-def _fold_batch_norm(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_batch_norm(writer: BatchWriter, node: fx.Node) -> Value | None:
     """With given statistics; with those of the micro-batch itself there is no common form."""
     others = tuple(name for name in find_tensors(node) if name != "input")
     if read_arguments(node).get("training", False) or not is_shared(node, others, writer.is_batched):
@@ -95,7 +95,7 @@ def _fold_batch_norm(writer: FoldWriter, node: fx.Node) -> Value | None:
     return (writer.split(items[0]), *unread)
 
 
-def _write_batch_norm_backward(writer: FoldWriter, node: fx.Node) -> Items:
+def _write_batch_norm_backward(writer: BatchWriter, node: fx.Node) -> Items:
     arguments = read_arguments(node)
     changes = {name: _lift_and_merge(writer, node, name) for name in ("grad_out", "input")}
     for name in ("save_mean", "save_invstd"):  # not read where statistics are given
@@ -104,11 +104,11 @@ def _write_batch_norm_backward(writer: FoldWriter, node: fx.Node) -> Items:
     return _split_first(writer, writer.repeat(node, changes))
 
 
-def _fold_embedding(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_embedding(writer: BatchWriter, node: fx.Node) -> Value | None:
     return writer.repeat(node) if is_shared(node, ("weight",), writer.is_batched) else None
 
 
-def _fold_attention(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_attention(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     if arguments["dropout_p"]:
         return None
@@ -125,11 +125,11 @@ def _fold_attention(writer: FoldWriter, node: fx.Node) -> Value | None:
     return split_items(writer, writer.repeat(node, changes))
 
 
-def _lift_and_merge(writer: FoldWriter, node: fx.Node, name: str) -> fx.Node:
+def _lift_and_merge(writer: BatchWriter, node: fx.Node, name: str) -> fx.Node:
     return writer.merge(writer.lift(read_arguments(node)[name]))
 
 
-def _split_first(writer: FoldWriter, result: fx.Node) -> Items:
+def _split_first(writer: BatchWriter, result: fx.Node) -> Items:
     items = writer.take_items(result)
     assert isinstance(items, tuple)
     first = items[0]
@@ -137,14 +137,14 @@ def _split_first(writer: FoldWriter, result: fx.Node) -> Items:
 
 
 LAYERS: dict[Any, Any] = {
-    aten.convolution.default: _fold_convolution,
-    aten.native_layer_norm.default: _fold_layer_norm,
-    aten.native_group_norm.default: _fold_group_norm,
-    aten.native_batch_norm.default: _fold_batch_norm,
-    aten._native_batch_norm_legit_no_training.default: _fold_batch_norm,
-    aten.embedding.default: _fold_embedding,
-    aten._scaled_dot_product_flash_attention_for_cpu.default: _fold_attention,
-    aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _fold_attention,
+    aten.convolution.default: _batch_convolution,
+    aten.native_layer_norm.default: _batch_layer_norm,
+    aten.native_group_norm.default: _batch_group_norm,
+    aten.native_batch_norm.default: _batch_batch_norm,
+    aten._native_batch_norm_legit_no_training.default: _batch_batch_norm,
+    aten.embedding.default: _batch_embedding,
+    aten._scaled_dot_product_flash_attention_for_cpu.default: _batch_attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _batch_attention,
 }
 
 PARTIAL: dict[Any, Partial] = {

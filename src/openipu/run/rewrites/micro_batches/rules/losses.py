@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import find_tensors, read_arguments
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -34,7 +34,7 @@ _ELEMENTWISE_BACKWARD = (
 )
 
 
-def _fold_elementwise(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_elementwise(writer: BatchWriter, node: fx.Node) -> Value:
     reduction = read_arguments(node)["reduction"]
     losses = writer.repeat(node, {**_expand_all(writer, find_tensors(node)), "reduction": _NONE})
     if reduction == _NONE:
@@ -43,7 +43,7 @@ def _fold_elementwise(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.call(reduce, writer.flatten(losses), [1])
 
 
-def _fold_elementwise_backward(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_elementwise_backward(writer: BatchWriter, node: fx.Node) -> Value:
     arguments = read_arguments(node)
     changes: dict[str, Any] = dict(_expand_all(writer, find_tensors(node)))
     if arguments["reduction"] == _MEAN:
@@ -52,13 +52,13 @@ def _fold_elementwise_backward(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.repeat(node, {**changes, "reduction": _NONE})
 
 
-def _expand_all(writer: FoldWriter, tensors: dict[str, fx.Node]) -> dict[str, fx.Node]:
+def _expand_all(writer: BatchWriter, tensors: dict[str, fx.Node]) -> dict[str, fx.Node]:
     """All operands in the shape that they have together, with F in front."""
     shape = torch.broadcast_shapes(*map(read_shape, tensors.values()))  # type: ignore[no-untyped-call]
     return {name: _expand(writer, writer.align(value, len(shape)), shape) for name, value in tensors.items()}
 
 
-def _expand(writer: FoldWriter, value: fx.Node, shape: tuple[int, ...]) -> fx.Node:
+def _expand(writer: BatchWriter, value: fx.Node, shape: tuple[int, ...]) -> fx.Node:
     full = (writer.factor, *shape)
     if read_shape(value) != full:
         return writer.call(aten.expand.default, value, list(full))
@@ -68,7 +68,7 @@ def _expand(writer: FoldWriter, value: fx.Node, shape: tuple[int, ...]) -> fx.No
     return writer.call(aten.clone.default, value, memory_format=torch.contiguous_format)
 
 
-def _fold_nll(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_nll(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     if writer.is_batched(arguments["weight"]):
         return None
@@ -88,7 +88,7 @@ def _fold_nll(writer: FoldWriter, node: fx.Node) -> Value | None:
     return (total, weight)
 
 
-def _fold_nll_backward(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_nll_backward(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     if writer.is_batched(arguments["weight"]):
         return None
@@ -110,18 +110,18 @@ def _fold_nll_backward(writer: FoldWriter, node: fx.Node) -> Value | None:
     return writer.view(result, [writer.factor, *read_shape(node)])
 
 
-def _merge_rows(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _merge_rows(writer: BatchWriter, node: fx.Node) -> fx.Node:
     """Scores [b, classes, ...] of all micro-batches together; a single row of classes has no batch."""
     lifted = writer.lift(node)
     return lifted if len(read_shape(node)) == 1 else writer.merge(lifted)
 
 
-def _merge_labels(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _merge_labels(writer: BatchWriter, node: fx.Node) -> fx.Node:
     lifted = writer.lift(node)
     return writer.merge(lifted) if read_shape(node) else lifted
 
 
-def _sum_weights(writer: FoldWriter, target: fx.Node, arguments: dict[str, Any], dtype: torch.dtype) -> fx.Node:
+def _sum_weights(writer: BatchWriter, target: fx.Node, arguments: dict[str, Any], dtype: torch.dtype) -> fx.Node:
     """The weight of all labels that count, for each micro-batch."""
     counted = writer.call(aten.ne.Scalar, target, arguments["ignore_index"])
     weights = writer.call(aten._to_copy.default, counted, dtype=dtype)
@@ -139,10 +139,10 @@ def read_shape_of_item(node: fx.Node, index: int) -> tuple[int, ...]:
 
 
 LOSSES: dict[Any, Any] = {
-    **dict.fromkeys(_ELEMENTWISE, _fold_elementwise),
-    **dict.fromkeys(_ELEMENTWISE_BACKWARD, _fold_elementwise_backward),
-    aten.nll_loss_forward.default: _fold_nll,
-    aten.nll_loss_backward.default: _fold_nll_backward,
-    aten.nll_loss2d_forward.default: _fold_nll,
-    aten.nll_loss2d_backward.default: _fold_nll_backward,
+    **dict.fromkeys(_ELEMENTWISE, _batch_elementwise),
+    **dict.fromkeys(_ELEMENTWISE_BACKWARD, _batch_elementwise_backward),
+    aten.nll_loss_forward.default: _batch_nll,
+    aten.nll_loss_backward.default: _batch_nll_backward,
+    aten.nll_loss2d_forward.default: _batch_nll,
+    aten.nll_loss2d_backward.default: _batch_nll_backward,
 }

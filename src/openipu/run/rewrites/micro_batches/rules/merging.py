@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import find_tensors, read_arguments
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -80,7 +80,7 @@ MERGES: dict[Any, Merge] = {
 }
 
 
-def fold_merged(writer: FoldWriter, node: fx.Node) -> Value | None:
+def batch_merged(writer: BatchWriter, node: fx.Node) -> Value | None:
     """The operator on the merged batch."""
     merge = MERGES[node.target]
     arguments = read_arguments(node)
@@ -98,7 +98,7 @@ def fold_merged(writer: FoldWriter, node: fx.Node) -> Value | None:
     return split_items(writer, writer.repeat(node, changes))
 
 
-def split_items(writer: FoldWriter, node: fx.Node) -> Value:
+def split_items(writer: BatchWriter, node: fx.Node) -> Value:
     """Every result cut into micro-batches again."""
     items = writer.take_items(node)
     if isinstance(items, fx.Node):

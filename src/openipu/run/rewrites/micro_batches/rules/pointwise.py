@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import find_tensors
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -45,7 +45,7 @@ def is_pointwise(target: Any) -> bool:
     return target in UNTAGGED or torch.Tag.pointwise in target.tags
 
 
-def fold_pointwise(writer: FoldWriter, node: fx.Node) -> Value | None:
+def batch_pointwise(writer: BatchWriter, node: fx.Node) -> Value | None:
     """The operator on aligned operands."""
     if node.kwargs.get("memory_format") in _CHANNELS_LAST:
         return _keep_channels_last(writer, node)
@@ -70,7 +70,7 @@ def _spreads_nothing(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace != "aten"
 
 
-def _align(writer: FoldWriter, value: fx.Node, rank: int, tensors: dict[str, fx.Node]) -> fx.Node:
+def _align(writer: BatchWriter, value: fx.Node, rank: int, tensors: dict[str, fx.Node]) -> fx.Node:
     """Line an operand up, and keep the rank of PyTorch's promotion: a 0-dim operand does not widen the others."""
     own = value.meta["val"]
     others = [other.meta["val"] for other in tensors.values() if other is not value]
@@ -96,7 +96,7 @@ def _is_same_category(first: torch.dtype, second: torch.dtype) -> bool:
     return (first.is_floating_point, first.is_complex) == (second.is_floating_point, second.is_complex)
 
 
-def _keep_channels_last(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _keep_channels_last(writer: BatchWriter, node: fx.Node) -> Value | None:
     (source,) = find_tensors(node).values()
     if len(read_shape(source)) != _CHANNELS_LAST[node.kwargs["memory_format"]]:  # type: ignore[index]
         return None

@@ -12,12 +12,12 @@ import torch
 from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import read_arguments
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, has_rows_in_line, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, has_rows_in_line, read_shape
 
 aten = torch.ops.aten
 
 
-def _fold_mm(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_mm(writer: BatchWriter, node: fx.Node) -> Value:
     left, right = node.args
     assert isinstance(left, fx.Node)
     assert isinstance(right, fx.Node)
@@ -26,7 +26,7 @@ def _fold_mm(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.call(aten.bmm.default, writer.lift(left), writer.lift(right))
 
 
-def _fold_addmm(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_addmm(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     bias, left, right = arguments["self"], arguments["mat1"], arguments["mat2"]
     shared = not writer.is_batched(bias) and not writer.is_batched(right)
@@ -40,7 +40,7 @@ def _fold_addmm(writer: FoldWriter, node: fx.Node) -> Value | None:
     return writer.call(aten.baddbmm.default, added, writer.lift(left), writer.lift(right), **scales)
 
 
-def _fold_bmm(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_bmm(writer: BatchWriter, node: fx.Node) -> Value:
     left, right = node.args
     assert isinstance(left, fx.Node)
     assert isinstance(right, fx.Node)
@@ -53,7 +53,7 @@ def _fold_bmm(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.split(writer.call(aten.bmm.default, _merge_matrices(writer, left), _merge_matrices(writer, right)))
 
 
-def _merge_matrices(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _merge_matrices(writer: BatchWriter, node: fx.Node) -> fx.Node:
     """[F, b, m, n] as [F * b, m, n]. Where that takes a copy, later readers get it as well: often backward is one."""
     value = writer.lift(node)
     if has_rows_in_line(value):
@@ -69,7 +69,7 @@ def _merge_matrices(writer: FoldWriter, node: fx.Node) -> fx.Node:
     return writer.merge(value)
 
 
-def _fold_baddbmm(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_baddbmm(writer: BatchWriter, node: fx.Node) -> Value:
     arguments = read_arguments(node)
     bias = writer.align(arguments["self"], 3)
     bias = writer.call(aten.expand.default, bias, [writer.factor, *read_shape(node)])
@@ -77,13 +77,13 @@ def _fold_baddbmm(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.split(writer.repeat(node, {"self": writer.merge(bias), **changes}))
 
 
-def _fold_dot(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_dot(writer: BatchWriter, node: fx.Node) -> Value:
     left, right = node.args
     product = writer.call(aten.mul.Tensor, writer.lift(left), writer.lift(right))  # type: ignore[arg-type]
     return writer.call(aten.sum.dim_IntList, product, [1])
 
 
-def _fold_mv(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_mv(writer: BatchWriter, node: fx.Node) -> Value:
     matrix, vector = node.args
     assert isinstance(matrix, fx.Node)
     assert isinstance(vector, fx.Node)
@@ -93,10 +93,10 @@ def _fold_mv(writer: FoldWriter, node: fx.Node) -> Value:
 
 
 PRODUCTS: dict[Any, Any] = {
-    aten.mm.default: _fold_mm,
-    aten.addmm.default: _fold_addmm,
-    aten.bmm.default: _fold_bmm,
-    aten.baddbmm.default: _fold_baddbmm,
-    aten.dot.default: _fold_dot,
-    aten.mv.default: _fold_mv,
+    aten.mm.default: _batch_mm,
+    aten.addmm.default: _batch_addmm,
+    aten.bmm.default: _batch_bmm,
+    aten.baddbmm.default: _batch_baddbmm,
+    aten.dot.default: _batch_dot,
+    aten.mv.default: _batch_mv,
 }

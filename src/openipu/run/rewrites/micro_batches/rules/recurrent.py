@@ -2,7 +2,7 @@
 
 In: an old node of `openipu::lstm_layer`, `gru_layer`, `rnn_layer` or a gradient of theirs. Out: the same layer over the
 batches of all micro-batches. What is given to another library for backward, as oneDNN's workspace is, has no parts for
-single micro-batches: fold before a layer is given away.
+single micro-batches: batch before a layer is given away.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import fx
 
 from openipu.graph import RECURRENT_OPS
 from openipu.run.rewrites.micro_batches.arguments import read_arguments
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -24,7 +24,7 @@ _SHARED = ("weight_input", "weight_hidden")
 _BIASES = ("bias", "bias_input", "bias_hidden")
 
 
-def _fold_layer(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_layer(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     shared = (*_SHARED, *(name for name in _BIASES if name in arguments))
     if any(writer.is_batched(arguments[name]) for name in shared):
@@ -32,13 +32,13 @@ def _fold_layer(writer: FoldWriter, node: fx.Node) -> Value | None:
     return _write(writer, node, len(node.meta["val"]))
 
 
-def write_layer_backward(writer: FoldWriter, node: fx.Node) -> tuple[fx.Node | None, ...]:
+def write_layer_backward(writer: BatchWriter, node: fx.Node) -> tuple[fx.Node | None, ...]:
     """Gradients of the input and the states for each micro-batch, those of the weights summed."""
     states = 2 if "cell" in read_arguments(node) else 1
     return _write(writer, node, 1 + states)
 
 
-def _write(writer: FoldWriter, node: fx.Node, each: int) -> tuple[fx.Node | None, ...]:
+def _write(writer: BatchWriter, node: fx.Node, each: int) -> tuple[fx.Node | None, ...]:
     arguments = read_arguments(node)
     changes: dict[str, Any] = {}
     for name, value in arguments.items():
@@ -51,14 +51,14 @@ def _write(writer: FoldWriter, node: fx.Node, each: int) -> tuple[fx.Node | None
     return tuple(_part(writer, item) if index < each else item for index, item in enumerate(items))
 
 
-def _join_sequences(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _join_sequences(writer: BatchWriter, node: fx.Node) -> fx.Node:
     value = writer.lift(node)
     _, time, batch, *features = read_shape(value)
     turned = writer.call(aten.permute.default, value, [1, 0, 2, 3])
     return writer.view(turned, [time, writer.factor * batch, *features])
 
 
-def _part(writer: FoldWriter, item: fx.Node | None) -> fx.Node | None:
+def _part(writer: BatchWriter, item: fx.Node | None) -> fx.Node | None:
     if item is None:
         return None
     shape = read_shape(item)
@@ -72,6 +72,6 @@ def _part(writer: FoldWriter, item: fx.Node | None) -> fx.Node | None:
 
 
 RECURRENT: dict[Any, Any] = {
-    target: _fold_layer for name, target in RECURRENT_OPS.items() if not name.endswith("_backward")
+    target: _batch_layer for name, target in RECURRENT_OPS.items() if not name.endswith("_backward")
 }
 RECURRENT_BACKWARD = tuple(target for name, target in RECURRENT_OPS.items() if name.endswith("_backward"))

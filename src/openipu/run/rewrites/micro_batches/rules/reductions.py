@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import read_arguments, wrap_dimension
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -53,7 +53,7 @@ _WHOLE: dict[Any, Any] = {
 }
 
 
-def _fold_by_list(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_by_list(writer: BatchWriter, node: fx.Node) -> Value:
     arguments = read_arguments(node)
     source, rank = _read_source(writer, node)
     chosen = arguments["dim"]
@@ -67,7 +67,7 @@ def _fold_by_list(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.take_items(writer.repeat(node, changes))
 
 
-def _fold_by_one(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_by_one(writer: BatchWriter, node: fx.Node) -> Value | None:
     arguments = read_arguments(node)
     if not read_shape(arguments["self"]):
         return None
@@ -79,13 +79,13 @@ def _fold_by_one(writer: FoldWriter, node: fx.Node) -> Value | None:
     return writer.view(flat, [writer.factor, *read_shape(node)])
 
 
-def _fold_whole(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_whole(writer: BatchWriter, node: fx.Node) -> Value:
     source, rank = _read_source(writer, node)
     kwargs = {"dtype": node.kwargs["dtype"]} if node.kwargs.get("dtype") is not None else {}
     return writer.call(_WHOLE[node.target], source, list(range(1, rank + 1)), **kwargs)
 
 
-def _read_source(writer: FoldWriter, node: fx.Node) -> tuple[fx.Node, int]:
+def _read_source(writer: BatchWriter, node: fx.Node) -> tuple[fx.Node, int]:
     """The value with at least one dimension behind F: a list of no dimensions would mean all of them, F included."""
     source = node.args[0]
     assert isinstance(source, fx.Node)
@@ -94,7 +94,7 @@ def _read_source(writer: FoldWriter, node: fx.Node) -> tuple[fx.Node, int]:
 
 
 REDUCTIONS: dict[Any, Any] = {
-    **dict.fromkeys(_BY_LIST, _fold_by_list),
-    **dict.fromkeys(_BY_ONE, _fold_by_one),
-    **dict.fromkeys(_WHOLE, _fold_whole),
+    **dict.fromkeys(_BY_LIST, _batch_by_list),
+    **dict.fromkeys(_BY_ONE, _batch_by_one),
+    **dict.fromkeys(_WHOLE, _batch_whole),
 }

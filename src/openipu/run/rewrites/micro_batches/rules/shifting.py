@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import find_tensors, read_arguments, wrap_dimension
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -89,7 +89,7 @@ SHIFTS: dict[Any, Shift] = {
 }
 
 
-def fold_shifted(writer: FoldWriter, node: fx.Node) -> Value | None:
+def batch_shifted(writer: BatchWriter, node: fx.Node) -> Value | None:
     """The operator on [F, ...], with dimensions and sizes to match."""
     shift = SHIFTS[node.target]
     tensors = find_tensors(node)

@@ -12,7 +12,7 @@ from torch import fx
 
 from openipu.run.drafts.random_numbers import DRAWS
 from openipu.run.rewrites.micro_batches.arguments import read_arguments
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
 aten = torch.ops.aten
 
@@ -35,7 +35,7 @@ def is_constant(node: fx.Node) -> bool:
     return node.target in _CONSTANTS
 
 
-def write_constant(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def write_constant(writer: BatchWriter, node: fx.Node) -> fx.Node:
     """The constant, made without looking at an operand."""
     number = _CONSTANTS[node.target]
     if isinstance(number, str):
@@ -44,8 +44,8 @@ def write_constant(writer: FoldWriter, node: fx.Node) -> fx.Node:
     return writer.fill(read_shape(node), number, node.meta["val"].dtype)
 
 
-def _fold_random_bits(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_random_bits(writer: BatchWriter, node: fx.Node) -> Value:
     return writer.repeat(node)  # a vector of seeds gives one dimension more
 
 
-SOURCES: dict[Any, Any] = dict.fromkeys(DRAWS, _fold_random_bits)
+SOURCES: dict[Any, Any] = dict.fromkeys(DRAWS, _batch_random_bits)

@@ -1,4 +1,4 @@
-"""Which rule folds which operator.
+"""Which rule batches which operator.
 
 In: a node. Out: a function that writes its batched form, or None.
 """
@@ -14,24 +14,24 @@ from torch import fx
 from openipu.run.rewrites.micro_batches.rules.indexing import INDEXING
 from openipu.run.rewrites.micro_batches.rules.layers import LAYERS
 from openipu.run.rewrites.micro_batches.rules.losses import LOSSES
-from openipu.run.rewrites.micro_batches.rules.merging import MERGES, fold_merged
-from openipu.run.rewrites.micro_batches.rules.pointwise import fold_pointwise, is_pointwise
+from openipu.run.rewrites.micro_batches.rules.merging import MERGES, batch_merged
+from openipu.run.rewrites.micro_batches.rules.pointwise import batch_pointwise, is_pointwise
 from openipu.run.rewrites.micro_batches.rules.products import PRODUCTS
 from openipu.run.rewrites.micro_batches.rules.recurrent import RECURRENT
 from openipu.run.rewrites.micro_batches.rules.reductions import REDUCTIONS
-from openipu.run.rewrites.micro_batches.rules.shifting import SHIFTS, fold_shifted
+from openipu.run.rewrites.micro_batches.rules.shifting import SHIFTS, batch_shifted
 from openipu.run.rewrites.micro_batches.rules.sources import SOURCES
 from openipu.run.rewrites.micro_batches.rules.views import VIEWS
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value
 
 aten = torch.ops.aten
 
 # A rule gives None where it cannot write this very node: then the operator is written once for each micro-batch.
-Rule = Callable[[FoldWriter, fx.Node], Value | None]
+Rule = Callable[[BatchWriter, fx.Node], Value | None]
 
 RULES: dict[Any, Rule] = {
-    **dict.fromkeys(SHIFTS, fold_shifted),
-    **dict.fromkeys(MERGES, fold_merged),
+    **dict.fromkeys(SHIFTS, batch_shifted),
+    **dict.fromkeys(MERGES, batch_merged),
     **VIEWS,
     **REDUCTIONS,
     **PRODUCTS,
@@ -42,7 +42,7 @@ RULES: dict[Any, Rule] = {
     **SOURCES,
 }
 
-# They look at strides and places in memory, which folding changes.
+# They look at strides and places in memory, which batching changes.
 FORBIDDEN = frozenset(
     {
         aten.as_strided.default,
@@ -58,5 +58,5 @@ def find_rule(node: fx.Node) -> Rule | None:
     """The rule of a node's operator."""
     rule = RULES.get(node.target)
     if rule is None and is_pointwise(node.target):
-        return fold_pointwise
+        return batch_pointwise
     return rule

@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value
 
 aten = torch.ops.aten
 
 
-def unroll(writer: FoldWriter, node: fx.Node) -> Value:
+def unroll(writer: BatchWriter, node: fx.Node) -> Value:
     """Write an operator F times. Always right, and as slow as a loop."""
     results: list[Value] = []
     for number in range(writer.factor):

@@ -12,7 +12,7 @@ from torch import fx
 
 from openipu.run.rewrites.micro_batches.arguments import read_arguments
 from openipu.run.rewrites.micro_batches.rules.shifting import shift_dimensions
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, Value, has_rows_in_line, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, has_rows_in_line, read_shape
 
 aten = torch.ops.aten
 
@@ -21,7 +21,7 @@ aten = torch.ops.aten
 _MATRIX_READERS = frozenset({aten.mm.default, aten.addmm.default, aten.t.default})
 
 
-def _fold_view(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_view(writer: BatchWriter, node: fx.Node) -> Value:
     value = writer.view(_read_first(writer, node), [writer.factor, *read_shape(node)])
     if len(read_shape(node)) != 2 or has_rows_in_line(value):
         return value
@@ -31,29 +31,29 @@ def _fold_view(writer: FoldWriter, node: fx.Node) -> Value:
     return value
 
 
-def _fold_same(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_same(writer: BatchWriter, node: fx.Node) -> Value:
     return _read_first(writer, node)
 
 
-def _fold_expand(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_expand(writer: BatchWriter, node: fx.Node) -> Value:
     source = node.args[0]
     assert isinstance(source, fx.Node)
     shape = read_shape(node)
     return writer.call(aten.expand.default, writer.align(source, len(shape)), [writer.factor, *shape])
 
 
-def _fold_permute(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_permute(writer: BatchWriter, node: fx.Node) -> Value:
     dimensions = shift_dimensions(list(read_arguments(node)["dims"]), len(read_shape(node)))
     assert isinstance(dimensions, list)
     return writer.call(aten.permute.default, _read_first(writer, node), [0, *dimensions])
 
 
-def _fold_transposition(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_transposition(writer: BatchWriter, node: fx.Node) -> Value:
     source = _read_first(writer, node)
     return writer.call(aten.transpose.int, source, 1, 2) if len(read_shape(node)) == 2 else source
 
 
-def _fold_roll(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_roll(writer: BatchWriter, node: fx.Node) -> Value:
     arguments = read_arguments(node)
     source, dimensions = _read_first(writer, node), list(arguments["dims"])
     if dimensions:
@@ -63,13 +63,13 @@ def _fold_roll(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.view(flat, [writer.factor, *read_shape(node)])
 
 
-def _fold_repeat(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_repeat(writer: BatchWriter, node: fx.Node) -> Value:
     arguments = read_arguments(node)
     repeats = list(arguments["repeats"])
     return writer.call(aten.repeat.default, writer.align(arguments["self"], len(repeats)), [1, *repeats])
 
 
-def _fold_cat(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_cat(writer: BatchWriter, node: fx.Node) -> Value:
     arguments = read_arguments(node)
     # PyTorch skips empty vectors, whatever the rank of the others.
     rank = len(read_shape(node))
@@ -78,13 +78,13 @@ def _fold_cat(writer: FoldWriter, node: fx.Node) -> Value:
     return writer.call(aten.cat.default, [writer.lift(part) for part in parts], dimension)
 
 
-def _fold_stack(writer: FoldWriter, node: fx.Node) -> Value:
+def _batch_stack(writer: BatchWriter, node: fx.Node) -> Value:
     arguments = read_arguments(node)
     dimension = shift_dimensions(arguments["dim"], len(read_shape(node)))
     return writer.call(aten.stack.default, [writer.lift(part) for part in arguments["tensors"]], dimension)
 
 
-def _fold_other_format(writer: FoldWriter, node: fx.Node) -> Value | None:
+def _batch_other_format(writer: BatchWriter, node: fx.Node) -> Value | None:
     """The same bits read as another format of the same width."""
     source = node.args[0]
     assert isinstance(source, fx.Node)
@@ -93,26 +93,26 @@ def _fold_other_format(writer: FoldWriter, node: fx.Node) -> Value | None:
     return writer.repeat(node)
 
 
-def _read_first(writer: FoldWriter, node: fx.Node) -> fx.Node:
+def _read_first(writer: BatchWriter, node: fx.Node) -> fx.Node:
     source = node.args[0]
     assert isinstance(source, fx.Node)
     return writer.read_full(source)
 
 
 VIEWS: dict[Any, Any] = {
-    aten.view.default: _fold_view,
-    aten._unsafe_view.default: _fold_view,
-    aten.reshape.default: _fold_view,
-    aten.squeeze.default: _fold_view,
-    aten.expand.default: _fold_expand,
-    aten.permute.default: _fold_permute,
-    aten.t.default: _fold_transposition,
-    aten.alias.default: _fold_same,
-    aten.detach.default: _fold_same,
-    aten.lift_fresh_copy.default: _fold_same,
-    aten.roll.default: _fold_roll,
-    aten.repeat.default: _fold_repeat,
-    aten.cat.default: _fold_cat,
-    aten.stack.default: _fold_stack,
-    aten.view.dtype: _fold_other_format,
+    aten.view.default: _batch_view,
+    aten._unsafe_view.default: _batch_view,
+    aten.reshape.default: _batch_view,
+    aten.squeeze.default: _batch_view,
+    aten.expand.default: _batch_expand,
+    aten.permute.default: _batch_permute,
+    aten.t.default: _batch_transposition,
+    aten.alias.default: _batch_same,
+    aten.detach.default: _batch_same,
+    aten.lift_fresh_copy.default: _batch_same,
+    aten.roll.default: _batch_roll,
+    aten.repeat.default: _batch_repeat,
+    aten.cat.default: _batch_cat,
+    aten.stack.default: _batch_stack,
+    aten.view.dtype: _batch_other_format,
 }

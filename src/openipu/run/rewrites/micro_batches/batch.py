@@ -1,6 +1,6 @@
 """Several micro-batches in one execution.
 
-In: a draft of one micro-batch, and how many to fold. Out: a draft that takes the inputs of F micro-batches as they lie
+In: a draft of one micro-batch, and how many to batch. Out: a draft that takes the inputs of F micro-batches as they lie
 in a call, behind one another on dimension 0, and gives their outputs in the same way. Each gradient is the sum over the
 micro-batches. Everything that belongs to one micro-batch stays so: losses, statistics, random numbers. Results differ
 from those of a loop by the order of floating-point sums alone.
@@ -18,13 +18,13 @@ from torch import fx
 from openipu.errors import InternalError
 from openipu.graph import GraphInput, GraphOutput, InputKind, OutputKind
 from openipu.run.drafts.draft import Draft
-from openipu.run.rewrites.micro_batches.checks import NotFoldable, check_draft, refuse
+from openipu.run.rewrites.micro_batches.checks import NotBatchable, check_draft, refuse
 from openipu.run.rewrites.micro_batches.demands import Demands, find_demands
 from openipu.run.rewrites.micro_batches.rules.layers import find_partial
 from openipu.run.rewrites.micro_batches.rules.sources import is_constant, write_constant
 from openipu.run.rewrites.micro_batches.rules.table import find_rule
 from openipu.run.rewrites.micro_batches.rules.unrolling import unroll
-from openipu.run.rewrites.micro_batches.writer import FoldWriter, read_shape
+from openipu.run.rewrites.micro_batches.writer import BatchWriter, read_shape
 from openipu.run.rewrites.simplify import remove_dead_code, share_views
 
 aten = torch.ops.aten
@@ -34,22 +34,22 @@ _MOST_UNROLLED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Folded:
+class Batched:
     """A draft that runs `factor` micro-batches."""
 
     draft: Draft
     factor: int
 
 
-def fold_draft(draft: Draft, factor: int) -> Folded | NotFoldable:
-    """Fold micro-batches, or say why that is not the same maths. The draft itself stays as it is."""
+def batch_draft(draft: Draft, factor: int) -> Batched | NotBatchable:
+    """Batch micro-batches, or say why that is not the same maths. The draft itself stays as it is."""
     if factor < 1:
-        raise InternalError(f"A draft cannot be folded {factor} times. Please report it.")
+        raise InternalError(f"A draft cannot be batched {factor} times. Please report it.")
     refused = check_draft(draft)
     if refused is not None:
         return refused
     demands = find_demands(draft)
-    writer = FoldWriter(factor, demands.batched)
+    writer = BatchWriter(factor, demands.batched)
     inputs = _write_placeholders(writer, draft)
     unrolled: list[fx.Node] = []
     for node in draft.graph.nodes:
@@ -59,18 +59,18 @@ def fold_draft(draft: Draft, factor: int) -> Folded | NotFoldable:
         try:
             _write_node(writer, node, demands, unrolled)
         except (RuntimeError, NotImplementedError, IndexError) as error:
-            return refuse(node, f"cannot be folded: {(str(error).splitlines() or [''])[0]}")
+            return refuse(node, f"cannot be batched: {(str(error).splitlines() or [''])[0]}")
         if len(unrolled) > _MOST_UNROLLED:
             return refuse(node, f"and {_MOST_UNROLLED} more operators have no form for several micro-batches")
     results, outputs = _write_results(writer, draft)
     writer.graph.output(tuple(results))
-    folded = Draft(writer.graph, inputs, outputs, dict(draft.bound))
-    share_views(folded)
-    remove_dead_code(folded)
-    return Folded(folded, factor)
+    batched = Draft(writer.graph, inputs, outputs, dict(draft.bound))
+    share_views(batched)
+    remove_dead_code(batched)
+    return Batched(batched, factor)
 
 
-def _write_placeholders(writer: FoldWriter, draft: Draft) -> tuple[GraphInput, ...]:
+def _write_placeholders(writer: BatchWriter, draft: Draft) -> tuple[GraphInput, ...]:
     entries = {entry.node: entry for entry in draft.inputs}
     changed: dict[str, GraphInput] = {}
     placed: list[tuple[fx.Node, fx.Node]] = []
@@ -116,7 +116,7 @@ def _has_batch_outside(value: torch.Tensor) -> bool:
     return value.stride(0) >= max(value.stride())
 
 
-def _write_node(writer: FoldWriter, node: fx.Node, demands: Demands, unrolled: list[fx.Node]) -> None:
+def _write_node(writer: BatchWriter, node: fx.Node, demands: Demands, unrolled: list[fx.Node]) -> None:
     if node in demands.partial or node in demands.values:
         if node not in demands.batched:
             if is_constant(node):
@@ -135,7 +135,7 @@ def _write_node(writer: FoldWriter, node: fx.Node, demands: Demands, unrolled: l
             writer.read_total(node)
 
 
-def _write_item(writer: FoldWriter, node: fx.Node) -> None:
+def _write_item(writer: BatchWriter, node: fx.Node) -> None:
     source, index = node.args
     assert isinstance(source, fx.Node)
     assert isinstance(index, int)
@@ -147,7 +147,7 @@ def _write_item(writer: FoldWriter, node: fx.Node) -> None:
     writer.set_full(node, item)
 
 
-def _write_batched(writer: FoldWriter, node: fx.Node, demands: Demands, unrolled: list[fx.Node]) -> None:
+def _write_batched(writer: BatchWriter, node: fx.Node, demands: Demands, unrolled: list[fx.Node]) -> None:
     partial = find_partial(node, demands.is_batched)
     needed = demands.items.get(node, set())
     if partial is not None:
@@ -169,7 +169,7 @@ def _write_batched(writer: FoldWriter, node: fx.Node, demands: Demands, unrolled
     writer.set_full(node, value)
 
 
-def _write_results(writer: FoldWriter, draft: Draft) -> tuple[list[fx.Node], tuple[GraphOutput, ...]]:
+def _write_results(writer: BatchWriter, draft: Draft) -> tuple[list[fx.Node], tuple[GraphOutput, ...]]:
     results: list[fx.Node] = []
     outputs: list[GraphOutput] = []
     for node, entry in zip(draft.results, draft.outputs, strict=True):

@@ -10,7 +10,7 @@ import logging
 
 from openipu.graph import InputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
-from openipu.run.rewrites.micro_batches import Folded, choose_factor, estimate_peak_bytes, fold_draft
+from openipu.run.rewrites.micro_batches import Batched, batch_draft, choose_factor, estimate_peak_bytes
 
 SLACK = 0.15  # memory on top of the plain loop's
 FREE_BYTES = 128 << 20  # nobody minds so much
@@ -18,9 +18,9 @@ FREE_BYTES = 128 << 20  # nobody minds so much
 _logger = logging.getLogger("openipu")
 
 
-def choose_fold(program: Program, draft: Draft, options: RunOptions) -> int:
+def choose_batching(program: Program, draft: Draft, options: RunOptions) -> int:
     """1: one after the other."""
-    if not options.folding or options.taps or options.floating_point_exceptions or options.replica_groups:
+    if not options.batching or options.taps or options.floating_point_exceptions or options.replica_groups:
         return 1
     if options.loss_scale_control is not None or options.continuous:
         return 1
@@ -40,12 +40,12 @@ def choose_fold(program: Program, draft: Draft, options: RunOptions) -> int:
     return choose_factor(draft, batches, budget, keep_gradients=False)
 
 
-def apply_fold(draft: Draft, factor: int) -> Draft | None:
+def apply_batching(draft: Draft, factor: int) -> Draft | None:
     """The draft of so many micro-batches; None if they must run one after the other."""
     if factor == 1:
         return draft
-    folded = fold_draft(draft, factor)
-    if isinstance(folded, Folded):
-        return folded.draft
-    _logger.debug("Micro-batches run one after the other: %s", folded.reason)
+    batched = batch_draft(draft, factor)
+    if isinstance(batched, Batched):
+        return batched.draft
+    _logger.debug("Micro-batches run one after the other: %s", batched.reason)
     return None

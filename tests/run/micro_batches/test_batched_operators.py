@@ -1,8 +1,8 @@
-"""Each folded operator computes what a loop over the micro-batches computes."""
+"""Each batched operator computes what a loop over the micro-batches computes."""
 
 import pytest
 import torch
-from folding_case import FACTOR, check, count, fold, trace
+from batching_case import FACTOR, batch, check, count, trace
 from torch.nn import functional
 
 from openipu.run.rewrites.half.rounding import round_half
@@ -139,9 +139,9 @@ def test_messages_between_nodes_are_moved_by_one_operator(build_program):
         messages = x.flatten(0, 1).index_select(0, i.flatten())
         return torch.zeros(8, 6).index_add(0, i.flatten(), messages)
 
-    folded = check(trace(build_program, lambda x, i: (pass_messages(x, i),), make_inputs()))
-    assert count(folded, aten.index_select.default) == [1]
-    assert count(folded, aten.index_add.default) == [1]
+    batched = check(trace(build_program, lambda x, i: (pass_messages(x, i),), make_inputs()))
+    assert count(batched, aten.index_select.default) == [1]
+    assert count(batched, aten.index_add.default) == [1]
 
 
 GRADIENTS = {
@@ -207,7 +207,7 @@ def test_a_gradient_is_the_sum_over_the_micro_batches(build_program, name):
     check(case, tolerance=2e-3 if "half" in name else 2e-5)
 
 
-def test_attention_as_one_operator_is_folded(build_program):
+def test_attention_as_one_operator_is_batched(build_program):
     def attend(w, x, i):
         query, mask = (x @ w).view(2, 1, 4, 6), torch.zeros(2, 1, 1, 4).masked_fill(i[:, None, None] == 0, -3.0)
         flash = aten._scaled_dot_product_flash_attention_for_cpu
@@ -217,8 +217,8 @@ def test_attention_as_one_operator_is_folded(build_program):
         return result, x[0].t() @ gradient[0, 0]
 
     torch.manual_seed(0)
-    folded = check(trace(build_program, attend, make_inputs(), torch.randn(6, 6)))
-    assert count(folded, aten._scaled_dot_product_flash_attention_for_cpu.default) == [1]
+    batched = check(trace(build_program, attend, make_inputs(), torch.randn(6, 6)))
+    assert count(batched, aten._scaled_dot_product_flash_attention_for_cpu.default) == [1]
 
 
 def test_shared_values_are_rounded_for_each_micro_batch(build_program):
@@ -227,18 +227,18 @@ def test_shared_values_are_rounded_for_each_micro_batch(build_program):
         return round_half(w, bits, "infinity"), w
 
     weights = torch.linspace(1, 1.5, 6) + 1 / 2048
-    folded = check(trace(build_program, round_weights, make_inputs(), weights))
-    rows = trace(build_program, round_weights, make_inputs(), weights).run_folded(folded)[0].view(FACTOR, 6)
+    batched = check(trace(build_program, round_weights, make_inputs(), weights))
+    rows = trace(build_program, round_weights, make_inputs(), weights).run_batched(batched)[0].view(FACTOR, 6)
     assert (rows != rows[0]).any()
 
 
-def test_an_input_that_lies_unusually_in_memory_is_folded(build_program):
+def test_an_input_that_lies_unusually_in_memory_is_batched(build_program):
     case = trace(build_program, lambda x, i: (x.transpose(1, 2) @ x,), make_inputs())
     case.inputs[case.draft.inputs[0].node] = torch.randn(4, 2 * FACTOR, 6).transpose(0, 1)
-    torch.testing.assert_close(case.run_folded(fold(case.draft)), tuple(case.run_loop()))
+    torch.testing.assert_close(case.run_batched(batch(case.draft)), tuple(case.run_loop()))
 
 
 def test_scalar_inputs_are_the_same_for_all_micro_batches(build_program):
     inputs = {"x": torch.randn(2 * FACTOR, 3), "s": torch.tensor(2.0)}
-    folded = check(trace(build_program, lambda x, s: (x * s, s + 1, x.sum() * s), inputs))
-    assert [entry.shape for entry in folded.outputs] == [(2 * FACTOR, 3), (FACTOR,), (FACTOR,)]
+    batched = check(trace(build_program, lambda x, s: (x * s, s + 1, x.sum() * s), inputs))
+    assert [entry.shape for entry in batched.outputs] == [(2 * FACTOR, 3), (FACTOR,), (FACTOR,)]

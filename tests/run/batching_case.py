@@ -1,4 +1,4 @@
-"""A draft of one micro-batch beside its folded form: run both, and compare."""
+"""A draft of one micro-batch beside its batched form: run both, and compare."""
 
 import collections
 import dataclasses
@@ -9,7 +9,7 @@ from torch import fx
 from openipu.graph import InputKind, OutputKind
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.rewrites.micro_batches import Folded, fold_draft
+from openipu.run.rewrites.micro_batches import Batched, batch_draft
 from openipu.run.rewrites.simplify import own_outputs, simplify
 
 aten = torch.ops.aten
@@ -44,35 +44,35 @@ class Case:
             return value[step]
         return value[step * entry.shape[0] : (step + 1) * entry.shape[0]] if entry.shape else value
 
-    def run_folded(self, draft):
+    def run_batched(self, draft):
         arguments = [self.inputs[entry.node] for entry in draft.inputs if entry.node in self.inputs]
-        return generate_function(draft.graph, self.bound, "folded")(*arguments)
+        return generate_function(draft.graph, self.bound, "batched")(*arguments)
 
 
-def fold(draft, factor=FACTOR) -> Draft:
-    result = fold_draft(draft, factor)
-    assert isinstance(result, Folded), str(result)
+def batch(draft, factor=FACTOR) -> Draft:
+    result = batch_draft(draft, factor)
+    assert isinstance(result, Batched), str(result)
     result.draft.graph.lint()
     return result.draft
 
 
 @torch.no_grad()
 def check(case: Case, factor=FACTOR, tolerance=2e-5) -> Draft:
-    """Fold, run both, compare results, shapes and strides."""
-    folded = fold(case.draft, factor)
-    got, expected = case.run_folded(folded), case.run_loop(factor)
-    for entry, left, right in zip(folded.outputs, got, expected, strict=True):
+    """Batch, run both, compare results, shapes and strides."""
+    batched = batch(case.draft, factor)
+    got, expected = case.run_batched(batched), case.run_loop(factor)
+    for entry, left, right in zip(batched.outputs, got, expected, strict=True):
         assert tuple(left.shape) == entry.shape, entry
         size = 1.0 if not right.is_floating_point() or right.numel() == 0 else max(float(right.abs().max()), 1e-3)
         torch.testing.assert_close(left, right, atol=tolerance * size, rtol=tolerance, msg=lambda m: f"{entry}: {m}")  # noqa: B023
-    check_shapes(case, folded)
-    return folded
+    check_shapes(case, batched)
+    return batched
 
 
-def check_shapes(case: Case, folded: Draft) -> None:
+def check_shapes(case: Case, batched: Draft) -> None:
     """Every node really has the shape, strides and number format that its meta value promises."""
     env = {}
-    for node in folded.graph.nodes:
+    for node in batched.graph.nodes:
         if node.op == "placeholder":
             env[node] = case.inputs.get(node.name, case.bound.get(node.name))
         elif node.op == "call_function":

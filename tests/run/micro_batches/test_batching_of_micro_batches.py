@@ -1,4 +1,4 @@
-"""Folded models compute what a loop over their micro-batches computes, or say why they cannot."""
+"""Batched models compute what a loop over their micro-batches computes, or say why they cannot."""
 
 import dataclasses
 import functools
@@ -7,7 +7,7 @@ import operator
 import pytest
 import torch
 import transformers
-from folding_case import FACTOR, Case, check, count, fold, trace
+from batching_case import FACTOR, Case, batch, check, count, trace
 from torch import fx, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,11 +21,11 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import random_bits
 from openipu.run.engine.micro import draft_micro
 from openipu.run.rewrites.micro_batches import (
-    NotFoldable,
+    NotBatchable,
+    batch_draft,
     choose_factor,
-    estimate_folded_bytes,
+    estimate_batched_bytes,
     estimate_peak_bytes,
-    fold_draft,
 )
 
 aten = torch.ops.aten
@@ -182,20 +182,20 @@ def test_a_model_gives_the_losses_and_gradients_of_the_loop(name, samples):
 
 
 @pytest.mark.parametrize("factor", [1, 2, 8])
-def test_any_number_of_micro_batches_is_folded(factor):
+def test_any_number_of_micro_batches_is_batched(factor):
     check(make_case("bert", 1, factor), factor)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit"])
-def test_a_folded_transformer_has_no_more_products_than_one_micro_batch(name):
+def test_a_batched_transformer_has_no_more_products_than_one_micro_batch(name):
     case = make_case(name)
     products = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.embedding_dense_backward.default)
-    assert count(fold(case.draft), *products) == count(case.draft, *products)
+    assert count(batch(case.draft), *products) == count(case.draft, *products)
 
 
 def test_a_weight_gradient_is_computed_once_and_never_one_by_one():
     case = make_case("gpt2")
-    for node, entry in zip(fold(case.draft).results, case.draft.outputs, strict=True):
+    for node, entry in zip(batch(case.draft).results, case.draft.outputs, strict=True):
         if entry.kind is OutputKind.GRADIENT and len(entry.shape) == 2:
             sizes = [value.meta["val"].numel() for value in node.all_input_nodes if value.op != "placeholder"]
             assert node.target is not aten.sum.dim_IntList, (entry.name, sizes)
@@ -205,23 +205,23 @@ def test_a_weight_gradient_is_computed_once_and_never_one_by_one():
 def test_layers_are_not_unrolled(name):
     case = make_case(name)
     layers = [*RECURRENT_OPS.values(), aten.convolution.default, aten.convolution_backward.default]
-    assert count(fold(case.draft), *layers) == count(case.draft, *layers)
+    assert count(batch(case.draft), *layers) == count(case.draft, *layers)
     assert sum(count(case.draft, *layers)) >= 4
 
 
 def test_micro_batches_have_masks_of_their_own():
     case = make_case("cnn", 2)
-    folded = fold(case.draft)
-    assert count(folded, random_bits) == count(case.draft, random_bits) == [2]
+    batched = batch(case.draft)
+    assert count(batched, random_bits) == count(case.draft, random_bits) == [2]
     other = dataclasses.replace(case, inputs=dict(case.inputs))
     (seed,) = (entry.node for entry in case.draft.inputs if entry.kind is InputKind.SEED)
     other.inputs[seed] = case.inputs[seed] + 1
-    first, second = case.run_folded(folded)[0], other.run_folded(folded)[0]
+    first, second = case.run_batched(batched)[0], other.run_batched(batched)[0]
     assert (first != second).all()
     assert len(set(first.tolist())) == FACTOR
 
 
-def test_a_seed_is_a_vector_in_the_folded_draft():
+def test_a_seed_is_a_vector_in_the_batched_draft():
     graph = fx.Graph()
     seed, x = graph.placeholder("seed"), graph.placeholder("x")
     seed.meta["val"] = torch.empty((), dtype=torch.int32, device="meta")
@@ -234,9 +234,9 @@ def test_a_seed_is_a_vector_in_the_folded_draft():
         GraphInput("x", InputKind.INPUT, "x", (2, 3), torch.float32, 0),
     )
     draft = Draft(graph, inputs, (GraphOutput(OutputKind.OUTPUT, "y", (2, 3), torch.float32, 0),))
-    folded = fold(draft, 2)
-    assert [entry.shape for entry in folded.inputs] == [(2,), (4, 3)]
-    (y,) = generate_function(folded.graph, {}, "f")(torch.tensor([5, 7], dtype=torch.int32), torch.zeros(4, 3))
+    batched = batch(draft, 2)
+    assert [entry.shape for entry in batched.inputs] == [(2,), (4, 3)]
+    (y,) = generate_function(batched.graph, {}, "f")(torch.tensor([5, 7], dtype=torch.int32), torch.zeros(4, 3))
     assert y[:, 0].tolist() == [5, 5, 7, 7]
 
 
@@ -246,7 +246,7 @@ def test_the_loss_of_a_micro_batch_without_labels_is_nan_and_spoils_no_other():
     labels = next(value for value in inputs.values() if not value.is_floating_point())
     labels[2:4] = 3
     other = dataclasses.replace(case, inputs=inputs)
-    losses, expected = other.run_folded(fold(case.draft))[0], other.run_loop()[0]
+    losses, expected = other.run_batched(batch(case.draft))[0], other.run_loop()[0]
     torch.testing.assert_close(losses, expected, equal_nan=True)
     assert losses.isnan().tolist() == [False, True, False]
 
@@ -254,16 +254,16 @@ def test_the_loss_of_a_micro_batch_without_labels_is_nan_and_spoils_no_other():
 def test_new_nodes_have_the_notes_of_their_origin():
     case = make_case("vit")
     lines = {note_of(node).line for node in case.draft.graph.nodes}
-    for node in fold(case.draft).graph.nodes:
+    for node in batch(case.draft).graph.nodes:
         if node.op == "call_function":
             assert note_of(node).line in lines
             assert note_of(node).module.startswith("model") or not note_of(node).module
 
 
-def test_folding_leaves_the_draft_as_it_was():
+def test_batching_leaves_the_draft_as_it_was():
     case = make_case("mlp")
     before = str(case.draft.graph)
-    fold(case.draft)
+    batch(case.draft)
     assert str(case.draft.graph) == before
 
 
@@ -271,13 +271,13 @@ def test_folding_leaves_the_draft_as_it_was():
 
 
 def refuse(draft) -> str:
-    result = fold_draft(draft, 2)
-    assert isinstance(result, NotFoldable)
+    result = batch_draft(draft, 2)
+    assert isinstance(result, NotBatchable)
     assert choose_factor(draft, 4, 1 << 40) in (1, 2, 4)
     return str(result)
 
 
-def test_statistics_that_forward_writes_are_not_folded():
+def test_statistics_that_forward_writes_are_not_batched():
     model = Adapter(
         nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), lambda m, x: functional.mse_loss(m(x), torch.zeros(2, 3))
     )
@@ -286,13 +286,13 @@ def test_statistics_that_forward_writes_are_not_folded():
     assert choose_factor(case.draft, 4, 1 << 40) == 1
 
 
-def test_half_precision_gradients_are_not_folded():
+def test_half_precision_gradients_are_not_batched():
     model = Adapter(nn.Linear(4, 3).half(), lambda m, x: functional.mse_loss(m(x), torch.zeros(2, 3).half()))
     case = capture_case(model, (torch.randn(4, 4).half(),), 2)
     assert "the gradient of model.weight is float16: it is rounded before it is accumulated" in refuse(case.draft)
 
 
-def test_tapped_tensors_are_not_folded():
+def test_tapped_tensors_are_not_batched():
     model = Adapter(nn.Linear(4, 3), lambda m, x: functional.mse_loss(m(x), torch.zeros(2, 3)))
     spec = describe_optimizer(
         torch.optim.SGD(model.parameters(), lr=0.1), {id(v): n for n, v in model.named_parameters()}
@@ -303,12 +303,12 @@ def test_tapped_tensors_are_not_folded():
     assert "is tapped" in refuse(draft)
 
 
-def test_draws_from_a_random_stream_are_not_folded(build_program):
+def test_draws_from_a_random_stream_are_not_batched(build_program):
     case = trace(build_program, lambda x: (x + torch.randn(6),), {"x": torch.randn(6, 6)})
     assert "randn draws from a random stream" in refuse(case.draft)
 
 
-def test_functions_of_the_host_are_not_folded(build_program):
+def test_functions_of_the_host_are_not_batched(build_program):
     case = trace(build_program, lambda x: (x + 1,), {"x": torch.randn(6, 6)})
     node = next(node for node in case.draft.graph.nodes if node.target is aten.add.Tensor)
     node.target = operator.add
@@ -316,12 +316,12 @@ def test_functions_of_the_host_are_not_folded(build_program):
     assert "function of the host" in refuse(case.draft)
 
 
-def test_memory_read_by_its_layout_is_not_folded(build_program):
+def test_memory_read_by_its_layout_is_not_batched(build_program):
     case = trace(build_program, lambda x: (aten.as_strided(x, [2], [1]) + 1,), {"x": torch.randn(6, 6)})
     assert refuse(case.draft).startswith("as_strided reads memory by its layout")
 
 
-def test_too_many_operators_without_a_batched_form_are_not_folded(build_program):
+def test_too_many_operators_without_a_batched_form_are_not_batched(build_program):
     def invert(x):
         for _ in range(9):
             x = torch.linalg.inv_ex(x).inverse
@@ -332,8 +332,8 @@ def test_too_many_operators_without_a_batched_form_are_not_folded(build_program)
 
 
 def test_a_factor_below_one_is_an_error_of_ours():
-    with pytest.raises(InternalError, match="folded 0 times"):
-        fold_draft(make_case("mlp").draft, 0)
+    with pytest.raises(InternalError, match="batched 0 times"):
+        batch_draft(make_case("mlp").draft, 0)
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------
@@ -373,21 +373,21 @@ def measure_peak(case: Case, draft: Draft) -> int:
 @pytest.mark.parametrize("name", ["cnn", "bert", "gpt2", "mlp"])
 def test_the_estimated_peak_is_the_measured_one(name):
     case = make_case(name, 2)
-    folded = fold(case.draft)
-    assert estimate_peak_bytes(folded) == pytest.approx(measure_peak(case, folded), rel=0.05)
+    batched = batch(case.draft)
+    assert estimate_peak_bytes(batched) == pytest.approx(measure_peak(case, batched), rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["cnn", "bert", "gpt2", "vit"])
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_peak_after_folding_is_known_before(name, keep):
+def test_the_peak_after_batching_is_known_before(name, keep):
     case = make_case(name)
-    exact = estimate_peak_bytes(fold(case.draft, 8), keep_gradients=keep)
-    assert estimate_folded_bytes(case.draft, 8, keep_gradients=keep) == pytest.approx(exact, rel=0.1)
+    exact = estimate_peak_bytes(batch(case.draft, 8), keep_gradients=keep)
+    assert estimate_batched_bytes(case.draft, 8, keep_gradients=keep) == pytest.approx(exact, rel=0.1)
 
 
 def test_the_largest_divisor_within_the_budget_is_chosen():
     draft = make_case("bert").draft
-    budgets = {factor: estimate_folded_bytes(draft, factor) for factor in (1, 2, 3, 4, 6, 12)}
+    budgets = {factor: estimate_batched_bytes(draft, factor) for factor in (1, 2, 3, 4, 6, 12)}
     assert choose_factor(draft, 12, budgets[12]) == 12
     assert choose_factor(draft, 12, budgets[12] - 1) == 6
     assert choose_factor(draft, 12, budgets[6] - 1) == 4

@@ -147,7 +147,7 @@ def test_accumulation_gives_what_a_loop_of_eager_pytorch_gives(start_training, b
 def test_dropout_keeps_the_same_elements(start_training, monkeypatch, batches):
     model, inputs = Classifier(dropout=0.3), make_inputs(4)
     found = train(start_training, model, inputs, gradient_accumulation=batches)
-    monkeypatch.setattr(pass_list, "narrow_rows", lambda draft: None)
+    monkeypatch.setattr(pass_list, "prune_rows", lambda draft: None)
     compare(found, train(start_training, model, inputs, gradient_accumulation=batches), batches)
 
 
@@ -216,7 +216,7 @@ def test_without_products_to_spare_nothing_is_changed(monkeypatch):
 
     inputs = (torch.randn(4, TOKENS, WIDTH),)
     found = [node.name for node in make_draft(Mean(), inputs, training=False).graph.nodes]
-    monkeypatch.setattr(pass_list, "narrow_rows", lambda draft: None)
+    monkeypatch.setattr(pass_list, "prune_rows", lambda draft: None)
     assert found == [node.name for node in make_draft(Mean(), inputs, training=False).graph.nodes]
 
 

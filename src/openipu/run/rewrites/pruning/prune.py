@@ -40,7 +40,7 @@ _SELECTIONS = frozenset({aten.select.int, aten.slice.Tensor})
 _GRADIENTS = frozenset({aten.select_backward.default, aten.slice_backward.default})
 
 
-def narrow_rows(draft: Draft) -> None:
+def prune_rows(draft: Draft) -> None:
     """Compute what leads to a selected entry, and to its gradient, for that entry alone, if that spares products."""
     if not any(node.target in _SELECTIONS or node.target in _GRADIENTS for node in draft.graph.nodes):
         return

@@ -1,8 +1,8 @@
 """Replicas with weights of their own.
 
-In: a program and the parameters that differ between groups of replicas. Out: lanes. The replicas of one lane share all
-weights; a parameter without groups has the same value in every lane, as it has on every replica of a real system.
-Gradients are summed over the lanes that share a parameter's value, then each lane updates its own copy.
+In: a program and the parameters that differ between groups of replicas. Out: sets of replicas. The replicas of a set
+share all weights; a parameter without groups has the same value in every set, as it has on every replica of a real
+system. Gradients are summed over the sets that share a parameter's value, then each set updates its own copy.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from openipu.run.update.updater import Updater
 
 
 @dataclass(eq=False)
-class Lane:
+class ReplicaSet:
     """Memory of one set of weights, and the functions that run on it."""
 
     memory: DeviceMemory
-    groups: Mapping[str, int]  # parameter -> the group whose value this lane holds
+    groups: Mapping[str, int]  # parameter -> the group whose value this set holds
     updater: Updater | None = None
     function: MicroFunction | None = None
 
@@ -47,8 +47,8 @@ class Lane:
             self.function = build_micro(draft, program, self.memory, self.updater, options, accumulates, library)
 
 
-class Lanes:
-    """All lanes of an executable, and which one each replica uses."""
+class ReplicaSets:
+    """All sets of replicas of an executable, and which one each replica uses."""
 
     def __init__(self, program: Program, options: RunOptions) -> None:
         self._groups = {entry.parameter: entry for entry in options.replica_groups}
@@ -60,33 +60,33 @@ class Lanes:
         ]
         distinct = list(dict.fromkeys(kinds))
         self.of_replica = tuple(distinct.index(kind) for kind in kinds)
-        self.lanes = tuple(
-            Lane(DeviceMemory(program, options.replicas), dict(zip(self._groups, kind, strict=True)))
+        self.sets = tuple(
+            ReplicaSet(DeviceMemory(program, options.replicas), dict(zip(self._groups, kind, strict=True)))
             for kind in distinct
         )
 
-    def __getitem__(self, replica: int) -> Lane:
-        return self.lanes[self.of_replica[replica]]
+    def __getitem__(self, replica: int) -> ReplicaSet:
+        return self.sets[self.of_replica[replica]]
 
     @property
-    def first(self) -> Lane:
-        return self.lanes[0]
+    def first(self) -> ReplicaSet:
+        return self.sets[0]
 
     def load_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
-        """Give each lane its groups' part of the host's weights: to all lanes, or to none."""
+        """Give each set its groups' part of the host's weights: to all sets, or to none."""
         parts = {}
-        for lane in self.lanes:
-            parts[lane] = {name: self._select(name, tensor, lane) for name, tensor in parameters.items()}
-            lane.memory.check_weights(parts[lane], buffers)
-        for lane, own in parts.items():
-            lane.memory.load_weights(own, buffers)
+        for replica_set in self.sets:
+            parts[replica_set] = {name: self._select(name, tensor, replica_set) for name, tensor in parameters.items()}
+            replica_set.memory.check_weights(parts[replica_set], buffers)
+        for replica_set, own in parts.items():
+            replica_set.memory.load_weights(own, buffers)
 
-    def _select(self, name: str, tensor: torch.Tensor, lane: Lane) -> torch.Tensor:
+    def _select(self, name: str, tensor: torch.Tensor, replica_set: ReplicaSet) -> torch.Tensor:
         entry = self._groups.get(name)
         if entry is None:
             return tensor
         _check_host_tensor(entry, tensor)
-        return tensor[entry.host_index(lane.groups[name])]
+        return tensor[entry.host_index(replica_set.groups[name])]
 
     @torch.no_grad()
     def read_weights(self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]) -> None:
@@ -95,12 +95,14 @@ class Lanes:
         self.first.memory.read_weights(shared, buffers)
         for name, entry in self._groups.items():
             if name in parameters:
-                values = self._values_of_groups(entry, {lane: lane.memory.parameters[name] for lane in self.lanes})
+                values = self._values_of_groups(
+                    entry, {replica_set: replica_set.memory.parameters[name] for replica_set in self.sets}
+                )
                 order = range(entry.groups) if entry.one_per_group else entry.group_of_replica
                 parameters[name].copy_(torch.stack([values[group] for group in order]))
 
-    def _values_of_groups(self, entry: ReplicaGroups, tensors: Mapping[Lane, torch.Tensor]) -> list[torch.Tensor]:
-        by_group = {lane.groups[entry.parameter]: tensor for lane, tensor in tensors.items()}
+    def _values_of_groups(self, entry: ReplicaGroups, tensors: Mapping[ReplicaSet, torch.Tensor]) -> list[torch.Tensor]:
+        by_group = {replica_set.groups[entry.parameter]: tensor for replica_set, tensor in tensors.items()}
         return [by_group[group] for group in range(entry.groups)]
 
     def read_state(self) -> dict[str, torch.Tensor]:
@@ -111,34 +113,41 @@ class Lanes:
             if entry is None:
                 found[key] = tensor.clone()
             else:
-                states = {lane: lane.memory.state[key] for lane in self.lanes}
+                states = {replica_set: replica_set.memory.state[key] for replica_set in self.sets}
                 found[key] = torch.stack(self._values_of_groups(entry, states))
         return found
 
-    def split_state(self, values: Mapping[str, torch.Tensor], lane: Lane) -> dict[str, torch.Tensor]:
-        """The part of some optimizer state that one lane holds."""
+    def split_state(self, values: Mapping[str, torch.Tensor], replica_set: ReplicaSet) -> dict[str, torch.Tensor]:
+        """The part of some optimizer state that one set holds."""
         own = {}
         for key, tensor in values.items():
             parameter = key.partition(":")[2]
-            own[key] = tensor[lane.groups[parameter]] if parameter in lane.groups and tensor.dim() else tensor
+            own[key] = (
+                tensor[replica_set.groups[parameter]] if parameter in replica_set.groups and tensor.dim() else tensor
+            )
         return own
 
     def list_tensors(self) -> list[torch.Tensor]:
-        """Weights, buffers, state and hyper-parameters of all lanes, in an order that every instance has."""
+        """Weights, buffers, state and hyper-parameters of all sets, in an order that every instance has."""
         found: list[torch.Tensor] = []
-        for lane in self.lanes:
-            for tensors in (lane.memory.parameters, *lane.memory.buffers, lane.memory.state, lane.memory.hyper):
+        for replica_set in self.sets:
+            for tensors in (
+                replica_set.memory.parameters,
+                *replica_set.memory.buffers,
+                replica_set.memory.state,
+                replica_set.memory.hyper,
+            ):
                 found += [tensors[name] for name in sorted(tensors)]
         return found
 
     def reduce_gradients(self, accumulators: Sequence[Mapping[str, torch.Tensor]]) -> None:
-        """Sum accumulated gradients, by lane, over the lanes that share a parameter's value."""
-        if len(self.lanes) == 1:
+        """Sum accumulated gradients, by set, over the sets that share a parameter's value."""
+        if len(self.sets) == 1:
             return
         for name in accumulators[0] if accumulators else ():
             sharing: dict[int, list[torch.Tensor]] = {}
-            for lane, own in zip(self.lanes, accumulators, strict=True):
-                sharing.setdefault(lane.groups.get(name, 0), []).append(own[name])
+            for replica_set, own in zip(self.sets, accumulators, strict=True):
+                sharing.setdefault(replica_set.groups.get(name, 0), []).append(own[name])
             for tensors in sharing.values():
                 _share_sum(tensors)
 

@@ -7,7 +7,7 @@ import torch
 
 import poptorch
 from openipu.errors import InstanceError
-from openipu.run import executable as executable_module
+from openipu.run import membership
 from openipu.run.instances import InstanceGroup, join_instances
 
 
@@ -35,7 +35,7 @@ class EqualInstances(InstanceGroup):
 
 def train(instances, monkeypatch, *, calls=2, reduction=poptorch.ReductionType.Mean, accumulation=2, clip=None):
     group = EqualInstances(instances)
-    monkeypatch.setattr(executable_module, "join_instances", lambda count: group)
+    monkeypatch.setattr(membership, "join_instances", lambda count: group)
     options = poptorch.Options().deviceIterations(3).replicationFactor(2).showCompilationProgressBar(False)
     options.Training.gradientAccumulation(accumulation)
     options.Training.accumulationAndReplicationReductionType(reduction)

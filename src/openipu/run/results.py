@@ -1,24 +1,23 @@
-"""What a call gives back, and what a function of a micro-batch returns, by kind.
+"""What a call gives back.
 
-In: the function and its program. Out: where each kind of result stands in the tuple that the function returns; a
-`RunResult` for a whole call.
+In: what the function of a micro-batch returned, for each micro-batch of a call. Out: a `RunResult` for the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from time import perf_counter as clock
+from typing import Any, NamedTuple
 
 import torch
 
-from openipu.graph import InputKind, OutputKind, Program
-from openipu.run.engine.micro import MicroFunction
-from openipu.run.outputs import combine_micro_batches
+from openipu.graph import OutputTree, RunOptions
+from openipu.run.bindings import BoundFunction, Values
+from openipu.run.outputs import OutputCollector, combine_micro_batches
 
 
-@dataclass(frozen=True, slots=True)
-class MicroBatchTimes:
+class MicroBatchTimes(NamedTuple):
     """When one micro-batch passed each point, in seconds of this host's monotonic clock."""
 
     inputs_asked: float
@@ -38,23 +37,25 @@ class RunResult:
     times: tuple[MicroBatchTimes, ...] = ()  # measured on this host, in the order of the micro-batches
 
 
-class ResultPlaces:
-    """Where in the returned tuple each kind of result stands."""
+class ResultCollector:
+    """Collects the outputs, changed inputs and times of a call of several micro-batches."""
 
-    def __init__(self, function: MicroFunction, program: Program) -> None:
-        places = list(enumerate(function.results))
-        leaf_of = {entry.name: entry.index for entry in program.micro.inputs_of(InputKind.INPUT)}
-        self.outputs = [entry for entry in function.results if entry.kind is OutputKind.OUTPUT]
-        whole = {entry.index: entry for entry in program.micro.outputs_of(OutputKind.OUTPUT)}
-        self.scalar = [not whole[entry.index].shape for entry in self.outputs]  # in one micro-batch
-        self.output_positions = [index for index, entry in places if entry.kind is OutputKind.OUTPUT]
-        self.changed = [(index, leaf_of[entry.name]) for index, entry in places if entry.kind is OutputKind.INPUT]
-        stored = [(index, entry) for index, entry in places if entry.kind in (OutputKind.BUFFER, OutputKind.PARAMETER)]
-        self.carried = [(index, entry.name) for index, entry in places if entry.kind is OutputKind.CARRIED]
-        self.written = [index for index, _ in stored]
-        self.targets = [(entry.kind, entry.name) for _, entry in stored]
-        self.statistics = [index for index, entry in places if entry.kind is OutputKind.STATISTIC]
-        self.tapped = [(index, entry.name) for index, entry in places if entry.kind is OutputKind.TAP]
+    def __init__(self, bound: BoundFunction, options: RunOptions, tree: OutputTree) -> None:
+        self._outputs = OutputCollector(options, [entry for _, entry in bound.outputs], bound.scalar, tree)
+        self._positions = [index for index, _ in bound.outputs]
+        self._changed: list[tuple[int, int, list[torch.Tensor]]] = [(index, leaf, []) for index, leaf in bound.changed]
+        self._times: list[MicroBatchTimes] = []
+
+    def take(self, position: int, factor: int, values: Values, asked: float, ready: float, done: float) -> None:
+        """Take what a call of the function returned for `factor` micro-batches from a position on."""
+        for index, _, parts in self._changed:
+            parts.append(values[index])
+        stored = self._outputs.take(position, factor, [values[index] for index in self._positions])
+        self._times.extend(MicroBatchTimes(asked, ready, done, clock(), kept) for kept in stored)
+
+    def combine(self, taps: Mapping[str, torch.Tensor]) -> RunResult:
+        changed = {leaf: join_parts(parts) for _, leaf, parts in self._changed}
+        return RunResult(self._outputs.combine(), changed, taps, tuple(self._times))
 
 
 def join_parts(parts: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""An executable's part in a job of several instances.
+"""The other instances of a job, as one executable needs them.
 
 In: the options and the memory of an executable. Out: weights that all instances share before a call, this instance's
 part of the seeds, sums of gradients. An executable that shares nothing with others asks nobody.

@@ -14,7 +14,7 @@ from openipu.run import Executable, thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine import pass_list
-from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, keep_rounded_wide
+from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
 from openipu.run.rewrites.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
 from openipu.run.rewrites.in_place.accumulation import add_rounded_rows
 
@@ -108,7 +108,7 @@ def write_draft(read_twice):
 @pytest.mark.parametrize("read_twice", [False, True])
 def test_only_values_that_nobody_else_reads_are_overwritten(read_twice):
     draft = write_draft(read_twice)
-    keep_rounded_wide(draft)
+    apply_rules(draft.graph, ROUNDED_WIDE)
     targets = [node.target for node in draft.graph.nodes if node.op == "call_function"]
     rounding = round_wide if read_twice else round_in_place
     assert targets == [aten.mul.Tensor, rounding, aten._to_copy.default, aten.t.default]

@@ -39,7 +39,7 @@ from openipu.run.rewrites.fusion import (
     written_gelu,
 )
 from openipu.run.rewrites.half import rounded_draws
-from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, keep_rounded_wide
+from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
 from openipu.run.rewrites.half.rounded_products import join_half_products
 from openipu.run.rewrites.half.rounding import apply_number_options
 from openipu.run.rewrites.half.wide_weights import read_wide_weights
@@ -254,7 +254,7 @@ BOUND: tuple[Pass[Setting], ...] = (
     ),
     Pass("add rows in place", by_rules(ADDED_ROWS), _is_unchecked),
     Pass("stochastic rounding in one call", by_rules(rounded_draws.RULES), _is_unchecked),
-    Pass("keep rounded values in float32", lambda draft, setting: keep_rounded_wide(draft), _is_unchecked),
+    Pass("keep rounded values in float32", by_rules(ROUNDED_WIDE), _is_unchecked),
     Pass(
         "products with half partials by a kernel",
         lambda draft, setting: join_half_products(draft, setting.library[HALF_PRODUCTS], updates=_updates(setting)),

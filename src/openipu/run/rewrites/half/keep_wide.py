@@ -8,86 +8,75 @@ kernel does it, if there is one (`bound_rounding.py`); otherwise operators do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import fx
 
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.ownership import is_last_use
-from openipu.run.drafts.rules import Match, Rule, Value, Writer, op
+from openipu.run.drafts.rules import Match, Rule, Search, Value, Writer, matched, op
+from openipu.run.rewrites.half.conversions import convert, converts_to, set_format
 from openipu.run.rewrites.half.rounded_draws import round_by_chance, round_in_place, round_wide
-from openipu.run.rewrites.half.widen_products import REPEATED_VIEWS, converts_to
+from openipu.run.rewrites.half.widen_products import REPEATED_VIEWS
 
 aten = torch.ops.aten
 
 _ADDED: dict[Any, Any] = {aten.mm.default: torch.Tensor.addmm_, aten.bmm.default: torch.Tensor.baddbmm_}
 
 
-def keep_rounded_wide(draft: Draft) -> None:
-    """Let readers in float32 have rounded values without a way through half precision."""
-    for node in list(draft.graph.nodes):
-        if node.target is round_by_chance and _is_read_wide(node):
-            _round_wide(draft.graph, node)
-        elif converts_to(node, torch.float16) and _is_mask(node.args[0]) and _is_read_wide(node):
-            _convert_wide(draft.graph, node)
+def _find_rounded(node: fx.Node) -> Match | None:
+    readers = list(_list_wide_readers(node))
+    return matched(node, *readers, readers=readers) if readers else None
 
 
-def _round_wide(graph: fx.Graph, node: fx.Node) -> None:
-    values = node.args[0]
-    assert isinstance(values, fx.Node)
-    with graph.inserting_before(node):
-        wide = graph.call_function(round_in_place if is_last_use(values) else round_wide, node.args)
-    wide.meta = _widen_meta(node)
-    _give_wide(graph, node, wide)
-    if node.users:
-        with graph.inserting_before(node):
-            narrow = graph.call_function(aten._to_copy.default, (wide,), {"dtype": torch.float16})
-        narrow.meta = dict(node.meta)
-        node.replace_all_uses_with(narrow)
-    graph.erase_node(node)
-
-
-def _convert_wide(graph: fx.Graph, node: fx.Node) -> None:
+def _find_mask(node: fx.Node) -> Match | None:
     """A mask of zeros and ones, which a dropout multiplies by."""
-    with graph.inserting_before(node):
-        wide = graph.call_function(aten._to_copy.default, node.args, {"dtype": torch.float32})
-    wide.meta = _widen_meta(node)
-    _give_wide(graph, node, wide)
-    if not node.users:
-        graph.erase_node(node)
+    source = node.args[0]
+    is_mask = isinstance(source, fx.Node) and source.meta["val"].dtype is torch.bool
+    return _find_rounded(node) if is_mask and converts_to(node, torch.float16) else None
 
 
-def _is_mask(node: Any) -> bool:
-    return isinstance(node, fx.Node) and node.meta["val"].dtype is torch.bool
-
-
-def _is_read_wide(node: fx.Node) -> bool:
-    """Whether the value is converted to float32 somewhere, or a view or a copy of it is."""
-    return any(converts_to(user, torch.float32) or (_moves(user, node) and _is_read_wide(user)) for user in node.users)
-
-
-def _give_wide(graph: fx.Graph, node: fx.Node, wide: fx.Node) -> None:
-    """Let all who convert a half value have the float32 one, and those behind views and copies of it the same of it."""
-    for user in list(node.users):
+def _list_wide_readers(node: fx.Node) -> Iterator[fx.Node]:
+    """All conversions of a value to float32, and each view and copy of it, in front of those that read that."""
+    for user in node.users:
         if converts_to(user, torch.float32):
-            user.replace_all_uses_with(wide)
-            graph.erase_node(user)
-        elif _moves(user, node) and _is_read_wide(user):
-            with graph.inserting_before(user):
-                moved = graph.create_node("call_function", user.target, (wide, *user.args[1:]), user.kwargs)
-            moved.meta = _widen_meta(user)
-            _give_wide(graph, user, moved)
-            if not user.users:
-                graph.erase_node(user)
+            yield user
+        elif (user.target in REPEATED_VIEWS or user.target is aten.clone.default) and user.args[0] is node:
+            behind = list(_list_wide_readers(user))
+            yield from [user, *behind] if behind else []
 
 
-def _moves(user: fx.Node, node: fx.Node) -> bool:
-    return (user.target in REPEATED_VIEWS or user.target is aten.clone.default) and user.args[0] is node
+def _round_wide(match: Match, writer: Writer) -> fx.Node:
+    rounding = match.root
+    in_place = is_last_use(rounding.all_input_nodes[0])
+    wide = set_format(writer.call(round_in_place if in_place else round_wide, *rounding.args), torch.float32)
+    _read_wide(match, writer, wide)
+    return convert(writer, wide, torch.float16)
 
 
-def _widen_meta(node: fx.Node) -> dict[str, Any]:
-    return {**node.meta, "val": node.meta["val"].to(torch.float32)}
+def _convert_wide(match: Match, writer: Writer) -> None:
+    _read_wide(match, writer, convert(writer, match.root.all_input_nodes[0], torch.float32))
+
+
+def _read_wide(match: Match, writer: Writer, wide: fx.Node) -> None:
+    """Let conversions have the float32 value, and those behind views and copies the same of it."""
+    forms = {match.root: wide}
+    for reader in match["readers"]:
+        source, *others = reader.args
+        if converts_to(reader, torch.float32):
+            writer.replace(reader, forms[source])
+        else:
+            with writer.before(reader):
+                moved = writer.call(reader.target, forms[source], *others, like=reader, **reader.kwargs)
+            forms[reader] = set_format(moved, torch.float32)
+
+
+_READERS = frozenset({"readers"})
+ROUNDED_WIDE = (
+    Rule("rounded in float32", Search((round_by_chance,), _find_rounded), _round_wide, shared=_READERS),
+    Rule("mask in float32", Search((aten._to_copy.default,), _find_mask), _convert_wide, shared=_READERS),
+)
 
 
 def _add_in_place(match: Match, writer: Writer) -> fx.Node:

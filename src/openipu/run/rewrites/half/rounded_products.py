@@ -25,9 +25,9 @@ from openipu.run.kernels import OperandError, Run, address_of, address_of_matrix
 from openipu.run.kernels.catalog import MULTIPLY_IN_HALF, HalfProductArguments
 from openipu.run.kernels.library import LoadedKernel
 from openipu.run.memory.host_memory import borrow_scratch
+from openipu.run.rewrites.half.conversions import converts_to
 from openipu.run.rewrites.half.rounded_draws import OVERFLOWS, round_by_chance, round_in_place, round_wide
 from openipu.run.rewrites.half.rounding import round_half
-from openipu.run.rewrites.half.widen_products import converts_to
 
 aten = torch.ops.aten
 

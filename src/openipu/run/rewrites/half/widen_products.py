@@ -18,6 +18,7 @@ from torch import fx
 from openipu.graph import NOTE, InputKind, note_of
 from openipu.run.drafts.aliasing import find_viewed
 from openipu.run.drafts.draft import Draft
+from openipu.run.rewrites.half.conversions import converts_to, holds_half, is_half
 from openipu.run.rewrites.half.operators import WIDENED
 
 aten = torch.ops.aten
@@ -51,10 +52,10 @@ def widen_operators(draft: Draft, targets: Collection[Any]) -> None:
     for node in list(draft.graph.nodes):
         if node.op != "call_function" or node.target not in targets:
             continue
-        if not any(_is_half(source) for source in node.all_input_nodes):
+        if not any(is_half(source) for source in node.all_input_nodes):
             continue
         for source in node.all_input_nodes:
-            if _is_half(source):
+            if is_half(source):
                 node.replace_input_with(source, copies.widen(source, node))
         node.args = _widen_formats(node.args)
         node.kwargs = {key: _widen_formats(value) for key, value in node.kwargs.items()}
@@ -68,7 +69,7 @@ def remove_exact_conversions(draft: Draft) -> None:
             continue
         base, views = find_base(node.args[0])
         source = base.args[0] if converts_to(base, torch.float32) else None
-        if not isinstance(source, fx.Node) or not _is_half(source):
+        if not isinstance(source, fx.Node) or not is_half(source):
             continue
         node.replace_all_uses_with(repeat_views(draft.graph, views, source, node))
         draft.graph.erase_node(node)
@@ -132,10 +133,10 @@ def _round_results(graph: fx.Graph, node: fx.Node) -> None:
             _round_result(graph, node)
         return
     for user in list(node.users):
-        if user.target is operator.getitem and _is_half(user):
+        if user.target is operator.getitem and is_half(user):
             _round_result(graph, user)
     if isinstance(values, list | tuple):
-        wide = [value.to(torch.float32) if _holds_half(value) else value for value in values]
+        wide = [value.to(torch.float32) if holds_half(value) else value for value in values]
         node.meta = {**node.meta, "val": wide}
 
 
@@ -152,20 +153,3 @@ def _widen_formats(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_widen_formats(item) for item in value)
     return torch.float32 if value is torch.float16 else value
-
-
-def converts_to(node: Any, dtype: torch.dtype) -> bool:
-    return (
-        isinstance(node, fx.Node)
-        and node.target is aten._to_copy.default
-        and dict(node.kwargs) == {"dtype": dtype}
-        and isinstance(node.args[0], fx.Node)
-    )
-
-
-def _is_half(node: Any) -> bool:
-    return isinstance(node, fx.Node) and _holds_half(node.meta.get("val"))
-
-
-def _holds_half(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype is torch.float16

@@ -17,71 +17,48 @@ from torch import fx
 
 from openipu.numerics import choose_chunk
 from openipu.run.drafts.aliasing import find_owner
-from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import set_value
-from openipu.run.rewrites.half.redundant_roundings import find_half_numbers
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
+from openipu.run.rewrites.half.redundant_roundings import holds_half_numbers
 
 aten = torch.ops.aten
 
 _Multiply = Callable[..., fx.Node]
 
 
-def split_half_products(draft: Draft) -> None:
-    """Round the running sums of half products to half. Gradients of convolutions keep float32 sums."""
-    halves = find_half_numbers(draft.graph)
-    for node in list(draft.graph.nodes):
-        if node.target in _RULES and _is_half_product(node, halves):
-            _Splitter(draft.graph, node).split()
-
-
-def _is_half_product(node: fx.Node, halves: set[fx.Node]) -> bool:
-    """Whether all that goes in are half numbers, and all that is read is rounded to half."""
+def _find(node: fx.Node) -> Match | None:
+    """A product of which all that goes in are half numbers, and all that is read is rounded to half."""
     sources = [value for value in node.args if isinstance(value, fx.Node)]
-    return (
-        all(find_owner(value) in halves for value in sources)
-        and bool(node.users)
-        and all(_rounds_to_half(user) for user in node.users)
-    )
+    if not node.users or not all(map(_rounds_to_half, node.users)):
+        return None
+    inputs = _SPLITS[node.target](node)
+    if inputs is None or choose_chunk(inputs[0]) >= inputs[0]:
+        return None
+    return matched(node, inputs=inputs) if all(holds_half_numbers(find_owner(value)) for value in sources) else None
 
 
 def _rounds_to_half(node: fx.Node) -> bool:
     return node.target is aten._to_copy.default and node.meta["val"].dtype is torch.float16
 
 
-class _Splitter:
-    """Writes the chunks of one product in front of it."""
+def _split(match: Match, writer: Writer) -> fx.Node:
+    """Write the chunks of one product."""
 
-    def __init__(self, graph: fx.Graph, node: fx.Node) -> None:
-        self._graph, self._node = graph, node
-
-    def split(self) -> None:
-        node = self._node
-        inputs = _RULES[node.target](node)
-        if inputs is None:
-            return
-        count, addend, multiply = inputs
-        chunk = choose_chunk(count)
-        if chunk >= count:
-            return
-        with self._graph.inserting_before(node):
-            total: fx.Node | None = None
-            for start in range(0, count, chunk):
-                part = multiply(self._emit, start, min(start + chunk, count))
-                total = part if total is None else self._emit(aten.add.Tensor, self._round(total), part)
-            assert total is not None
-            if addend is not None:
-                total = self._emit(aten.add.Tensor, self._round(total), addend)
-        node.replace_all_uses_with(total)
-        self._graph.erase_node(node)
-
-    def _round(self, value: fx.Node) -> fx.Node:
-        half = self._emit(aten._to_copy.default, value, dtype=torch.float16)
-        return self._emit(aten._to_copy.default, half, dtype=torch.float32)
-
-    def _emit(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        new = self._graph.call_function(target, args, kwargs)
-        set_value(new, self._node.meta)
+    def emit(target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        new = writer.call(target, *args, **kwargs)
+        set_value(new, match.root.meta)
         return new
+
+    def add(total: fx.Node, part: fx.Node) -> fx.Node:
+        half = emit(aten._to_copy.default, total, dtype=torch.float16)
+        return emit(aten.add.Tensor, emit(aten._to_copy.default, half, dtype=torch.float32), part)
+
+    count, addend, multiply = match["inputs"]
+    chunk = choose_chunk(count)
+    total: fx.Node = multiply(emit, 0, chunk)
+    for start in range(chunk, count, chunk):
+        total = add(total, multiply(emit, start, min(start + chunk, count)))
+    return total if addend is None else add(total, addend)
 
 
 _Inputs = tuple[int, Any, _Multiply]  # how many inputs are added up, what is added at the end, the product of some
@@ -132,10 +109,13 @@ def _read_convolution(node: fx.Node) -> _Inputs | None:
     return images.meta["val"].shape[1], None, multiply
 
 
-_RULES: dict[Any, Callable[[fx.Node], _Inputs | None]] = {
+_SPLITS: dict[Any, Callable[[fx.Node], _Inputs | None]] = {
     aten.mm.default: _read_product,
     aten.bmm.default: _read_product,
     aten.addmm.default: _read_sum,
     aten.baddbmm.default: _read_sum,
     aten.convolution.default: _read_convolution,
 }
+
+# Round the running sums of half products to half. Gradients of convolutions keep float32 sums.
+RULES = (Rule("half partials", Search(tuple(_SPLITS), _find), _split),)

@@ -9,103 +9,91 @@ having them rounded to half and converted back.
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.graph import note_of
-from openipu.ops import Trait, has_trait
+from openipu.ops import TRAITS, Trait, has_trait
 from openipu.run.drafts.aliasing import find_viewed
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Rule, Search, Value, Writer, apply_rules, matched, op
+from openipu.run.rewrites.half.conversions import convert, converts_to, is_half, set_format
 
 aten = torch.ops.aten
 
+_CHOICES = tuple(
+    getattr(aten, name.removeprefix("aten.")).default
+    for name, traits in TRAITS.items()
+    if Trait.ELEMENTWISE_CHOICE in traits
+)
 
-def find_half_numbers(graph: fx.Graph) -> set[fx.Node]:
-    """Float32 values that are half-precision numbers: converted from half, or chosen among such."""
-    found: set[fx.Node] = set()
-    for node in graph.nodes:
-        if _holds_half_numbers(node, found):
-            found.add(node)
-    return found
+
+def holds_half_numbers(node: fx.Node) -> bool:
+    """Whether all numbers of a float32 value are half-precision ones: converted from half, or chosen among such."""
+    while not (converts_to(node, torch.float32) and is_half(node.args[0])):
+        source = node.args[0] if node.args else None
+        if not isinstance(source, fx.Node) or not _chooses(node):
+            return False
+        node = source
+    return True
 
 
 def skip_exact_roundings(draft: Draft) -> None:
     """Let readers in float32 have exact values without a way through half precision."""
-    exact: set[fx.Node] = set()
-    for node in list(draft.graph.nodes):
-        source = node.args[0] if node.args else None
-        wide = _find_unrounded(source, exact) if isinstance(source, fx.Node) else None
-        # A copy that lives until the backward pass would take twice the memory.
-        if wide is not None and _converts(node, torch.float16, torch.float32) and _is_same_phase(node, wide):
-            node.replace_all_uses_with(wide)
-            draft.graph.erase_node(node)
-        elif wide is not None and _has(node, Trait.ELEMENTWISE_CHOICE) and _is_read_in_float32(node):
-            exact.add(_compute_in_float32(draft.graph, node, wide))
-        elif _holds_half_numbers(node, exact):
-            exact.add(node)
-
-
-def _holds_half_numbers(node: fx.Node, known: set[fx.Node]) -> bool:
-    if _converts(node, torch.float16, torch.float32):
-        return True
-    source = node.args[0] if node.args else None
-    return isinstance(source, fx.Node) and source in known and _chooses(node)
-
-
-def _find_unrounded(node: fx.Node, exact: set[fx.Node]) -> fx.Node | None:
-    """The exact float32 value that this one is rounded from, if it is."""
-    source = node.args[0] if _converts(node, torch.float32, torch.float16) else None
-    return source if isinstance(source, fx.Node) and source in exact else None
+    apply_rules(draft.graph, RULES)
 
 
 def _chooses(node: fx.Node) -> bool:
     """Whether each number of the result is one of the first argument's, or its negative."""
     if node.target is operator.getitem:
         return bool(node.args[1] == 0)  # the second result of a pool are places in its windows
-    return _has(node, Trait.CHOOSES) or find_viewed(node) is not None
+    chooses = node.op == "call_function" and has_trait(str(node.target), Trait.CHOOSES)
+    return chooses or find_viewed(node) is not None
 
 
-def _has(node: fx.Node, trait: Trait) -> bool:
-    return node.op == "call_function" and has_trait(str(node.target), trait)
+def _find_choice(node: fx.Node) -> Match | None:
+    """What chooses among rounded numbers that were exact, for a reader in float32."""
+    rounding = node.args[0]
+    if not converts_to(rounding, torch.float16) or not isinstance(rounding, fx.Node):
+        return None
+    (wide,) = rounding.all_input_nodes
+    is_single = wide.meta["val"].dtype is torch.float32
+    return matched(node, x=wide) if is_single and holds_half_numbers(wide) and _is_read_in_float32(node) else None
 
 
 def _is_read_in_float32(node: fx.Node) -> bool:
     return any(
         _is_same_phase(user, node)
-        and (
-            _converts(user, torch.float16, torch.float32)
-            or (_has(user, Trait.ELEMENTWISE_CHOICE) and _is_read_in_float32(user))
-        )
+        and (converts_to(user, torch.float32) or (user.target in _CHOICES and _is_read_in_float32(user)))
         for user in node.users
     )
 
 
-def _compute_in_float32(graph: fx.Graph, node: fx.Node, wide: fx.Node) -> fx.Node:
+def _choose_in_float32(match: Match, writer: Writer) -> fx.Node:
     """The operator on float32; who reads its half result gets that rounded."""
-    with graph.inserting_before(node):
-        computed = graph.create_node("call_function", node.target, (wide, *node.args[1:]), node.kwargs)
-        rounded = graph.call_function(aten._to_copy.default, (computed,), {"dtype": torch.float16})
-    computed.meta = {**node.meta, "val": node.meta["val"].to(torch.float32)}
-    rounded.meta = dict(node.meta)
-    node.replace_all_uses_with(rounded)
-    graph.erase_node(node)
-    return computed
+    choice = match.root
+    chosen = writer.call(choice.target, match["x"], *choice.args[1:], **choice.kwargs)
+    return convert(writer, set_format(chosen, torch.float32), torch.float16)
+
+
+def _is_exact(match: Match) -> bool:
+    # A copy that lives until the backward pass would take twice the memory.
+    return _is_same_phase(match.root, match["x"]) and holds_half_numbers(match["x"])
 
 
 def _is_same_phase(node: fx.Node, other: fx.Node) -> bool:
     return note_of(node).phase == note_of(other).phase
 
 
-def _converts(node: fx.Node, before: torch.dtype, after: torch.dtype) -> bool:
-    return (
-        node.target is aten._to_copy.default
-        and dict(node.kwargs) == {"dtype": after}
-        and _read_format(node.args[0]) is before
-    )
-
-
-def _read_format(node: Any) -> torch.dtype | None:
-    value = node.meta.get("val") if isinstance(node, fx.Node) else None
-    return value.dtype if isinstance(value, torch.Tensor) else None
+_ROUNDING = op(aten._to_copy.default, Value("x", torch.float32), name="rounding", dtype=torch.float16)
+RULES = (
+    Rule("choice among half numbers", Search(_CHOICES, _find_choice), _choose_in_float32),
+    Rule(
+        "exact rounding",
+        op(aten._to_copy.default, _ROUNDING, dtype=torch.float32),
+        lambda match, writer: match["x"],
+        _is_exact,
+        shared=frozenset({"rounding"}),
+    ),
+)

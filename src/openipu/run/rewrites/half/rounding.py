@@ -15,7 +15,8 @@ from openipu.graph.library import define_operator
 from openipu.numerics import FLOAT16, Overflow, Rounding, round_to_format
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import count_draws, find_seed, random_bits, set_value
-from openipu.run.rewrites.half.partials import split_half_products
+from openipu.run.drafts.rules import apply_rules
+from openipu.run.rewrites.half import partials
 from openipu.run.rewrites.half.widen_all import widen_half_arithmetic
 
 aten = torch.ops.aten
@@ -36,7 +37,7 @@ def apply_number_options(draft: Draft, options: RunOptions, update: bool = False
     Of an `update`, only the rounding changes: it has no products, and no results that are too large.
     """
     if options.half_partials and not update:
-        split_half_products(draft)
+        apply_rules(draft.graph, partials.RULES)
     overflow = choose_overflow(options)
     if not options.stochastic_rounding and (update or overflow is Overflow.INFINITY):
         return

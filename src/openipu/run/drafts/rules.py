@@ -134,7 +134,7 @@ class Search:
     """A match that no pattern describes, found from one of its operators by a function; `matched` makes it. Its
     operators are those that nobody else may read: the root, and what the replacement takes away with it."""
 
-    targets: tuple[Any, ...]  # of the operator
+    targets: tuple[Any, ...] | None  # of the operator; None: any
     find: Callable[[fx.Node], Match | None]
 
 
@@ -165,7 +165,8 @@ def find_match(pattern: Op | Search, root: fx.Node) -> Match | None:
 
 def find_matches(pattern: Op | Search, graph: fx.Graph) -> Iterator[Match]:
     """All places where a pattern is found, in the order of the graph, which may be changed between two of them."""
-    for node in [node for node in graph.nodes if node.target in pattern.targets]:
+    targets = pattern.targets
+    for node in [node for node in graph.nodes if targets is None or node.target in targets]:
         match = None if node._erased else find_match(pattern, node)
         if match is not None:
             yield match

@@ -73,7 +73,7 @@ def _is_read_in_float32(node: fx.Node) -> bool:
 def _choose_in_float32(match: Match, writer: Writer) -> fx.Node:
     """The operator on float32; who reads its half result gets that rounded."""
     choice = match.root
-    chosen = writer.call(choice.target, match["x"], *choice.args[1:], **choice.kwargs)
+    chosen = writer.call(choice.target, match["x"], *choice.args[1:], like=choice, **choice.kwargs)
     return convert(writer, set_format(chosen, torch.float32), torch.float16)
 
 

@@ -7,7 +7,6 @@ is there to be changed.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import torch
@@ -16,92 +15,65 @@ from torch import fx
 from openipu.ops import Trait, has_trait
 from openipu.run.drafts.aliasing import find_viewed, is_pure
 from openipu.run.drafts.draft import Draft
-
-aten = torch.ops.aten
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, apply_rules, matched
+from openipu.run.rewrites.half.conversions import (
+    ask_for_float32,
+    compute_in_float32,
+    convert,
+    holds_half,
+    is_half,
+    list_parts,
+)
 
 
 def widen_half_arithmetic(draft: Draft) -> None:
     """Compute in float32 what makes half results of half operands, and round afterwards."""
-    widened: dict[fx.Node, fx.Node] = {}
-    for node in list(draft.graph.nodes):
-        if _rounds(node):
-            _widen_node(draft.graph, node, widened)
+    copies: dict[fx.Node, fx.Node] = {}
+
+    def widen(match: Match, writer: Writer) -> fx.Node:
+        for source in match.root.all_input_nodes:
+            if is_half(source) and source not in copies:
+                copies[source] = convert(writer, source, torch.float32, like=source)
+        return compute_in_float32(match, writer, copies, match["values"])
+
+    rule = Rule("half arithmetic in float32", Search(None, _find), widen, shared=frozenset({"parts"}))
+    apply_rules(draft.graph, (rule,))
 
 
-def _rounds(node: fx.Node) -> bool:
+def _find(node: fx.Node) -> Match | None:
+    """An operator that may have to round a half result."""
     if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
-        return False
+        return None
     if has_trait(str(node.target), Trait.EXACT) or not is_pure(node) or find_viewed(node) is not None:
-        return False
-    return any(_is_half(value) for value in _list_values(node.meta.get("val")))
-
-
-def _widen_node(graph: fx.Graph, node: fx.Node, widened: dict[fx.Node, fx.Node]) -> None:
-    halves = [source for source in node.all_input_nodes if _is_half(source.meta.get("val"))]
+        return None
+    results = _list_values(node.meta.get("val"))
+    if not any(map(holds_half, results)):
+        return None
     values = _evaluate(node)
     if values is None:
-        return
-    for source in halves:
-        if source not in widened:
-            with graph.inserting_before(node):
-                widened[source] = graph.call_function(aten._to_copy.default, (source,), {"dtype": torch.float32})
-            widened[source].meta = {**source.meta, "val": source.meta["val"].to(torch.float32)}
-        node.replace_input_with(source, widened[source])
-    node.args = _widen_formats(node.args)
-    node.kwargs = _widen_formats(node.kwargs)
-    before = node.meta["val"]
-    node.meta = {**node.meta, "val": values}
-    if isinstance(values, torch.Tensor):
-        _round_after(graph, node, before)
-        return
-    for user in list(node.users):
-        if user.target is operator.getitem and isinstance(user.args[1], int):
-            old = before[user.args[1]]
-            user.meta = {**user.meta, "val": values[user.args[1]]}
-            if _is_half(old):
-                _round_after(graph, user, old)
-
-
-def _round_after(graph: fx.Graph, node: fx.Node, value: torch.Tensor) -> None:
-    with graph.inserting_after(node):
-        rounded = graph.call_function(aten._to_copy.default, (node,), {"dtype": torch.float16})
-    rounded.meta = {**node.meta, "val": value}
-    node.replace_all_uses_with(rounded, delete_user_cb=lambda user: user is not rounded)
+        return None
+    pairs = zip(results, _list_values(values), strict=True)
+    if any(holds_half(old) and getattr(new, "dtype", None) is not torch.float32 for old, new in pairs):
+        return None  # half results that would not become float32
+    parts = list_parts(node)
+    return matched(node, *parts, parts=parts, values=values)
 
 
 def _evaluate(node: fx.Node) -> Any:
-    """What the operator returns for float32 operands; None where its half results would not become float32."""
+    """What the operator returns for float32 operands, if it takes them."""
 
     def widen(source: fx.Node) -> Any:
         value = source.meta["val"]
-        return value.to(torch.float32) if _is_half(value) else value
+        return value.to(torch.float32) if holds_half(value) else value
 
-    args, kwargs = fx.map_arg((node.args, node.kwargs), widen)
+    args, kwargs = ask_for_float32(fx.map_arg((node.args, node.kwargs), widen))
     if "device" in kwargs:
         kwargs = {**kwargs, "device": "meta"}
     try:
-        values = node.target(*_widen_formats(args), **_widen_formats(kwargs))  # type: ignore[operator]
+        return node.target(*args, **kwargs)  # type: ignore[operator]
     except (RuntimeError, TypeError, NotImplementedError):
         return None  # an operator for half numbers alone
-    pairs = zip(_list_values(node.meta["val"]), _list_values(values), strict=True)
-    if any(_is_half(old) and getattr(new, "dtype", None) is not torch.float32 for old, new in pairs):
-        return None
-    return values
-
-
-def _widen_formats(value: Any) -> Any:
-    if isinstance(value, torch.dtype):
-        return torch.float32 if value is torch.float16 else value
-    if isinstance(value, dict):
-        return {key: _widen_formats(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(_widen_formats(item) for item in value)
-    return value
 
 
 def _list_values(values: Any) -> list[Any]:
     return list(values) if isinstance(values, tuple | list) else [values]
-
-
-def _is_half(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype is torch.float16

@@ -38,11 +38,10 @@ from openipu.run.rewrites.fusion import (
     trained_gelu,
     written_gelu,
 )
-from openipu.run.rewrites.half import rounded_draws
+from openipu.run.rewrites.half import rounded_draws, wide_weights
 from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
 from openipu.run.rewrites.half.rounded_products import join_half_products
 from openipu.run.rewrites.half.rounding import apply_number_options
-from openipu.run.rewrites.half.wide_weights import read_wide_weights
 from openipu.run.rewrites.images import channels_last, joined_norms, pool_first
 from openipu.run.rewrites.images.layout import lay_out_images
 from openipu.run.rewrites.images.packed_convolutions import pack_convolutions
@@ -125,7 +124,10 @@ MICRO: tuple[Pass[Setting], ...] = (
         lambda draft, setting: apply_number_options(draft, setting.options),
         needed=True,
     ),
-    Pass("read weights in float32", lambda draft, setting: read_wide_weights(draft, setting.program)),
+    Pass(
+        "read weights in float32",
+        by_rules(lambda draft, setting: wide_weights.make_rules(draft, setting.program)),
+    ),
     Pass("own outputs", lambda draft, setting: own_outputs(draft), needed=True),
 )
 

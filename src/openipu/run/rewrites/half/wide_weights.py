@@ -11,39 +11,42 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import fx
 
-from openipu.graph import WRITES_PARAMETER, InputKind, Program
+from openipu.graph import WRITES_PARAMETER, GraphInput, InputKind, Program
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
+from openipu.run.rewrites.half.conversions import converts_to
 
-aten = torch.ops.aten
 
-
-def read_wide_weights(draft: Draft, program: Program) -> None:
+def make_rules(draft: Draft, program: Program) -> tuple[Rule, ...]:
     """Let placeholders of float32 copies stand for conversions of half-precision weights."""
     if program.training:
-        return  # an update writes weights in every step
+        return ()  # an update writes weights in every step
     written = {entry.name for entry in draft.outputs if entry.kind in WRITES_PARAMETER}
-    placeholders = {node.name: node for node in draft.graph.find_nodes(op="placeholder")}
-    for entry in draft.inputs:
-        if entry.kind is not InputKind.PARAMETER or entry.dtype is not torch.float16 or entry.name in written:
-            continue
-        held = placeholders[entry.node]
-        conversions = [
-            user
-            for user in held.users
-            if user.target is aten._to_copy.default and dict(user.kwargs) == {"dtype": torch.float32}
-        ]
-        if not conversions:
-            continue
-        with draft.graph.inserting_after(held):
-            wide = draft.graph.placeholder(f"{held.name}_wide")
+    weights = {
+        entry.node: entry
+        for entry in draft.inputs
+        if entry.kind is InputKind.PARAMETER and entry.dtype is torch.float16 and entry.name not in written
+    }
+
+    def find(node: fx.Node) -> Match | None:
+        weight = weights.get(node.name) if node.op == "placeholder" else None
+        conversions = [user for user in node.users if converts_to(user, torch.float32)]
+        return matched(node, *conversions, weight=weight, conversions=conversions) if weight and conversions else None
+
+    def read_copy(match: Match, writer: Writer) -> None:
+        conversions: list[fx.Node] = match["conversions"]
+        with writer.before(match.root.next):
+            wide = draft.graph.placeholder(f"{match.root.name}_wide")
         wide.meta = dict(conversions[0].meta)
-        for conversion in conversions:
-            conversion.replace_all_uses_with(wide)
-            draft.graph.erase_node(conversion)
-        added = replace(entry, node=wide.name, dtype=torch.float32)
-        if held.users:
-            draft.inputs = (*draft.inputs, added)
+        weight: GraphInput = match["weight"]
+        copy = replace(weight, node=wide.name, dtype=torch.float32)
+        if set(match.root.users) == set(conversions):
+            draft.inputs = tuple(copy if entry is weight else entry for entry in draft.inputs)
         else:
-            draft.graph.erase_node(held)
-            draft.inputs = tuple(added if other is entry else other for other in draft.inputs)
+            draft.inputs = (*draft.inputs, copy)
+        for conversion in conversions:
+            writer.replace(conversion, wide)
+
+    return (Rule("half weight", Search(None, find), read_copy, shared=frozenset({"conversions"})),)

@@ -7,6 +7,8 @@ the micro-batch's seed. By default nothing changes: PyTorch rounds to nearest, a
 
 from __future__ import annotations
 
+from itertools import count
+
 import torch
 from torch import fx
 
@@ -15,7 +17,7 @@ from openipu.graph.library import define_operator
 from openipu.numerics import FLOAT16, Overflow, Rounding, round_to_format
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import count_draws, find_seed, random_bits, set_value
-from openipu.run.drafts.rules import apply_rules
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, apply_rules, matched
 from openipu.run.rewrites.half import partials
 from openipu.run.rewrites.half.widen_all import widen_half_arithmetic
 
@@ -42,21 +44,22 @@ def apply_number_options(draft: Draft, options: RunOptions, update: bool = False
     if not options.stochastic_rounding and (update or overflow is Overflow.INFINITY):
         return
     widen_half_arithmetic(draft)
-    draws = count_draws(draft.graph)
-    for node in list(draft.graph.nodes):
-        if not _is_narrowing(node):
-            continue
-        with draft.graph.inserting_before(node):
-            bits = None
-            if options.stochastic_rounding:
-                seed = _find_update_seed(draft) if update else find_seed(draft)
-                bits = draft.graph.call_function(random_bits, (seed, draws, list(node.meta["val"].shape)))
-                set_value(bits, node.meta)
-                draws += 1
-            rounded = draft.graph.call_function(round_half, (node.args[0], bits, overflow.value))
-        rounded.meta = dict(node.meta)
-        node.replace_all_uses_with(rounded)
-        draft.graph.erase_node(node)
+    apply_rules(draft.graph, _make_rules(draft, options, overflow, update))
+
+
+def _make_rules(draft: Draft, options: RunOptions, overflow: Overflow, update: bool) -> tuple[Rule, ...]:
+    """Each conversion of float32 to half is a rounding, with random numbers of its own if that is stochastic."""
+    numbers = count(count_draws(draft.graph))
+
+    def round_to_half(match: Match, writer: Writer) -> fx.Node:
+        bits = None
+        if options.stochastic_rounding:
+            seed = _find_update_seed(draft) if update else find_seed(draft)
+            bits = writer.call(random_bits, seed, next(numbers), list(match.root.meta["val"].shape))
+            set_value(bits, match.root.meta)
+        return writer.call(round_half, match.root.args[0], bits, overflow.value)
+
+    return (Rule("rounding to half", Search((aten._to_copy.default,), _find_narrowing), round_to_half),)
 
 
 def choose_overflow(options: RunOptions) -> Overflow:
@@ -77,12 +80,12 @@ def _find_update_seed(draft: Draft) -> fx.Node:
     return node
 
 
-def _is_narrowing(node: fx.Node) -> bool:
-    if node.target is not aten._to_copy.default or node.kwargs.get("dtype") is not torch.float16:
-        return False
+def _find_narrowing(node: fx.Node) -> Match | None:
     source = node.args[0]
-    value = source.meta.get("val") if isinstance(source, fx.Node) else None
-    return isinstance(value, torch.Tensor) and value.dtype is torch.float32
+    if node.kwargs.get("dtype") is not torch.float16 or not isinstance(source, fx.Node):
+        return None
+    value = source.meta.get("val")
+    return matched(node) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else None
 
 
 def round_values(overflow: Overflow, values: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:

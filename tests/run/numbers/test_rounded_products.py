@@ -14,11 +14,11 @@ from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow, choose_chunk
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.engine import pass_list
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.kernels.catalog import HALF_PRODUCTS, MULTIPLY_IN_HALF
 from openipu.run.rewrites.half.rounded_draws import round_by_chance, round_in_place
 from openipu.run.rewrites.half.rounded_products import (
-    join_half_products,
+    make_rules,
     multiply_in_half,
 )
 from openipu.run.rewrites.half.rounding import round_values
@@ -187,15 +187,8 @@ def train(executable, rows, steps=1):
     return executable.copy_weights([name for name, _ in Perceptron().named_parameters()])
 
 
-def keep_drafts(monkeypatch):
-    drafts: list[Draft] = []
-
-    def join(draft, kernel, *, updates):
-        join_half_products(draft, kernel, updates=updates)
-        drafts.append(draft)
-
-    monkeypatch.setattr(pass_list, "join_half_products", join)
-    return drafts
+def count_joined(drafts):
+    return [sum(node.target is multiply_in_half for node in draft.graph.nodes) for draft in drafts]
 
 
 def compare_trained(found, before):
@@ -208,36 +201,32 @@ def compare_trained(found, before):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"stochastic_rounding": False}], ids=["by chance", "to nearest"])
-def test_a_program_trains_as_it_does_without_native_code(use_kernels, monkeypatch, options):
+def test_a_program_trains_as_it_does_without_native_code(use_kernels, bound_drafts, options):
     before = train(*make_executable(**options))
     use_kernels(HALF_PRODUCTS)
-    drafts = keep_drafts(monkeypatch)
     found = train(*make_executable(**options))
-    (draft,) = drafts
-    targets = [node.target for node in draft.graph.nodes]
     # two layers, their two gradients, and that of the rows between them
-    assert targets.count(multiply_in_half) == 5
+    assert count_joined(bound_drafts) == [0, 5]
+    targets = [node.target for node in bound_drafts[1].graph.nodes]
     assert not {aten.mm.default, aten.split.Tensor} & set(targets)
     compare_trained(found, before)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_weights_are_read_in_half_unless_they_change_on_the_way(kernel, monkeypatch, accumulation):
-    drafts = keep_drafts(monkeypatch)
+def test_weights_are_read_in_half_unless_they_change_on_the_way(kernel, bound_drafts, accumulation):
     executable, rows = make_executable(gradient_accumulation=accumulation)
     executable.run([rows.repeat(accumulation, 1)])
-    (draft,) = drafts
+    (draft,) = bound_drafts
     (biased,) = (node for node in draft.graph.nodes if node.target is multiply_in_half and node.args[2] is not None)
     half = biased.args[1].meta["val"].dtype is torch.float16
     assert half is (accumulation > 1), "where gradients are accumulated, weights are updated when all is done"
 
 
 @pytest.mark.slow
-def test_products_that_are_added_to_one_another_are_one_call_each(kernel, use_kernels, monkeypatch):
+def test_products_that_are_added_to_one_another_are_one_call_each(kernel, use_kernels, bound_drafts):
     torch.manual_seed(0)
     net, rows = Branches().half().eval(), torch.randn(BATCH, WIDTH).half()
-    drafts = keep_drafts(monkeypatch)
 
     def infer():
         program = capture_program(net, (rows,), {}, training=False, optimizer=None, name="branches")
@@ -247,7 +236,7 @@ def test_products_that_are_added_to_one_another_are_one_call_each(kernel, use_ke
         return executable.run([rows]).outputs[0]
 
     found = infer()
-    assert sum(node.target is multiply_in_half for node in drafts[0].graph.nodes) == 3
+    assert count_joined(bound_drafts) == [3]
     use_kernels()
     expected = infer()
     assert (found == expected).float().mean() > 0.98
@@ -256,16 +245,14 @@ def test_products_that_are_added_to_one_another_are_one_call_each(kernel, use_ke
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"deterministic": True}, {"floating_point_exceptions": True}], ids=str)
-def test_deterministic_and_checked_programs_do_not_use_it(kernel, monkeypatch, options):
-    drafts = keep_drafts(monkeypatch)
+def test_deterministic_and_checked_programs_do_not_use_it(kernel, bound_drafts, options):
     train(*make_executable(**options))
-    assert not drafts
+    assert count_joined(bound_drafts) == [0]
 
 
-def test_without_the_kernel_libraries_multiply(monkeypatch):
-    drafts = keep_drafts(monkeypatch)
+def test_without_the_kernel_libraries_multiply(bound_drafts):
     train(*make_executable())
-    assert not drafts
+    assert count_joined(bound_drafts) == [0]
 
 
 def write_chain(change=None):
@@ -301,7 +288,7 @@ def write_chain(change=None):
 
 def test_a_chain_is_one_call():
     draft = write_chain()
-    join_half_products(draft, {MULTIPLY_IN_HALF: None})
+    apply_rules(draft.graph, make_rules(None))
     assert [node.target for node in draft.graph.nodes if node.op == "call_function"] == [multiply_in_half]
 
 
@@ -311,8 +298,8 @@ def test_a_chain_is_one_call():
 )
 def test_other_chains_stay_as_they_are(change):
     draft = write_chain(change)
-    before = [node.target for node in draft.graph.nodes if node.users or node.op == "output"]
-    join_half_products(draft, {MULTIPLY_IN_HALF: None})
+    before = [node.target for node in draft.graph.nodes]
+    apply_rules(draft.graph, make_rules(None))
     after = [node.target for node in draft.graph.nodes]
     assert multiply_in_half not in after
     assert after == before

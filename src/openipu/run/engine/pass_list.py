@@ -22,6 +22,7 @@ from openipu.run.kernels.catalog import (
     DROPOUT,
     GELU,
     HALF_PRODUCTS,
+    MULTIPLY_IN_HALF,
     MULTIPLY_TRANSPOSED,
     ROUND,
     STOCHASTIC_ROUNDING,
@@ -38,9 +39,8 @@ from openipu.run.rewrites.fusion import (
     trained_gelu,
     written_gelu,
 )
-from openipu.run.rewrites.half import rounded_draws, wide_weights
+from openipu.run.rewrites.half import rounded_draws, rounded_products, wide_weights
 from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
-from openipu.run.rewrites.half.rounded_products import join_half_products
 from openipu.run.rewrites.half.rounding import apply_number_options
 from openipu.run.rewrites.images import channels_last, joined_norms, pool_first
 from openipu.run.rewrites.images.layout import lay_out_images
@@ -259,7 +259,11 @@ BOUND: tuple[Pass[Setting], ...] = (
     Pass("keep rounded values in float32", by_rules(ROUNDED_WIDE), _is_unchecked),
     Pass(
         "products with half partials by a kernel",
-        lambda draft, setting: join_half_products(draft, setting.library[HALF_PRODUCTS], updates=_updates(setting)),
+        by_rules(
+            lambda draft, setting: rounded_products.make_rules(
+                setting.library[HALF_PRODUCTS][MULTIPLY_IN_HALF], updates=_updates(setting)
+            )
+        ),
         _may_use(HALF_PRODUCTS),
     ),
     Pass("add products in place", by_rules(ADDED_PRODUCTS), _is_unchecked),

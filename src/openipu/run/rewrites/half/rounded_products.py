@@ -18,14 +18,13 @@ from torch import fx
 
 from openipu.numerics import CHUNKS, Overflow
 from openipu.run import thresholds
-from openipu.run.drafts.aliasing import find_owner, is_pure
-from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.aliasing import find_owner
 from openipu.run.drafts.ownership import gives_fresh_memory
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 from openipu.run.kernels import OperandError, Run, address_of, address_of_matrix, address_or_none
-from openipu.run.kernels.catalog import MULTIPLY_IN_HALF, HalfProductArguments
-from openipu.run.kernels.library import LoadedKernel
+from openipu.run.kernels.catalog import HalfProductArguments
 from openipu.run.memory.host_memory import borrow_scratch
-from openipu.run.rewrites.half.conversions import converts_to
+from openipu.run.rewrites.half.conversions import converts_to, is_half, set_format
 from openipu.run.rewrites.half.rounded_draws import OVERFLOWS, round_by_chance, round_in_place, round_wide
 from openipu.run.rewrites.half.rounding import round_half
 
@@ -130,19 +129,39 @@ def _multiply_plainly(
     return total.to(dtype)
 
 
-def join_half_products(draft: Draft, kernel: LoadedKernel, *, updates: bool = False) -> None:
+def make_rules(run: Run, *, updates: bool = False) -> tuple[Rule, ...]:
     """Let one call compute each product whose sums are rounded on their way.
 
     `updates`: weights change while the draft runs, so that a copy of one is not what it was copied from.
     """
-    places = {node: place for place, node in enumerate(draft.graph.nodes)}
-    for node in list(draft.graph.nodes):
-        chain = _Chain.find(node, places)
-        if chain is not None:
-            places[_join(draft.graph, chain, updates, kernel[MULTIPLY_IN_HALF])] = places[chain.end]
-    for node in reversed(list(draft.graph.nodes)):
-        if not node.users and (is_pure(node) or node.target in _BY_CHANCE):
-            draft.graph.erase_node(node)
+
+    def join(match: Match, writer: Writer) -> fx.Node:
+        chain: _Chain = match["chain"]
+        first = chain.roundings[0]
+        dtype = torch.float32 if match["readers"] else match.root.meta["val"].dtype
+        with writer.before(chain.end):
+            operands = [_read_half(writer, value, updates) for value in (chain.left, chain.right)]
+            settings = (chain.addend, chain.chunk, first.seed, chain.list_draws(), first.overflow, dtype, run)
+            joined = set_format(writer.call(multiply_in_half, *operands, *settings), dtype)
+        for reader in match["readers"]:
+            writer.replace(reader, joined)
+        return joined
+
+    return (Rule("product with half partials", Search((aten.mm.default,), _find), join, shared=frozenset({"readers"})),)
+
+
+def _find(node: fx.Node) -> Match | None:
+    """A product in chunks. Where all who read its rounded sum convert that, they read it in float32."""
+    chain = _Chain.find(node)
+    if chain is None:
+        return None
+    result = chain.roundings[-1].result
+    is_wide = bool(result.users) and is_half(result) and all(converts_to(user, torch.float32) for user in result.users)
+    readers = list(result.users) if is_wide else []
+    inside = [node]  # one after the other, each read by the next alone
+    while next(iter(inside[-1].users)) is not result:
+        inside += inside[-1].users
+    return matched(result, *inside, *readers, chain=chain, readers=readers)
 
 
 @dataclass(frozen=True)
@@ -189,7 +208,7 @@ class _Chain:
     addend: fx.Node | None
 
     @classmethod
-    def find(cls, start: fx.Node, places: dict[fx.Node, int]) -> _Chain | None:
+    def find(cls, start: fx.Node) -> _Chain | None:
         """The one that starts with this product."""
         operands = _read_part(start)
         if operands is None or operands[2] != 0:
@@ -211,10 +230,10 @@ class _Chain:
         if last is None or not 1 < count <= CHUNKS:
             return None
         plain = cls(left, right, chunk, total, (*roundings, last), None)
-        chains = [plain._with_addend(places), plain]
+        chains = [plain._with_addend(), plain]
         return next((chain for chain in chains if chain is not None and chain._suits()), None)
 
-    def _with_addend(self, places: dict[fx.Node, int]) -> _Chain | None:
+    def _with_addend(self) -> _Chain | None:
         """The same chain, with a row that is added to each row."""
         total = self.roundings[-1].result
         if total.meta["val"].dtype is not torch.float32:
@@ -222,7 +241,7 @@ class _Chain:
             if not converts_to(total, torch.float32):
                 return None
         added = _find_sum(total)
-        if added is None or places[added[1]] > places[self.end]:
+        if added is None or added[1] > self.end:
             return None
         value, width = added[1].meta["val"], self.right.meta["val"].shape[1]
         last = _Rounding.find(added[0], wide=False)
@@ -274,23 +293,7 @@ def _find_sum(rounded: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     return (node, added) if isinstance(added, fx.Node) and added is not rounded else None
 
 
-def _join(graph: fx.Graph, chain: _Chain, updates: bool, run: Any) -> fx.Node:
-    result, first = chain.roundings[-1].result, chain.roundings[0]
-    readers = [result]
-    dtype = result.meta["val"].dtype
-    if dtype is torch.float16 and result.users and all(converts_to(user, torch.float32) for user in result.users):
-        readers, dtype = list(result.users), torch.float32
-    with graph.inserting_before(chain.end):
-        operands = [_read_half(graph, value, updates) for value in (chain.left, chain.right)]
-        settings = (chain.addend, chain.chunk, first.seed, chain.list_draws(), first.overflow, dtype, run)
-        joined = graph.call_function(multiply_in_half, (*operands, *settings))
-    joined.meta = {**result.meta, "val": result.meta["val"].to(dtype)}
-    for reader in readers:
-        reader.replace_all_uses_with(joined)
-    return joined
-
-
-def _read_half(graph: fx.Graph, value: fx.Node, updates: bool) -> fx.Node:
+def _read_half(writer: Writer, value: fx.Node, updates: bool) -> fx.Node:
     """The half value of which a matrix is a copy in float32, turned as it is; or the matrix itself."""
     turned = value.target is aten.t.default
     copy: Any = value.args[0] if turned else value
@@ -303,6 +306,4 @@ def _read_half(graph: fx.Graph, value: fx.Node, updates: bool) -> fx.Node:
         return value
     if not turned:
         return source
-    half = graph.call_function(aten.t.default, (source,))
-    half.meta = {**value.meta, "val": source.meta["val"].t()}
-    return half
+    return set_format(writer.call(aten.t.default, source, like=value), torch.float16)

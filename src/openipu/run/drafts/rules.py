@@ -10,7 +10,7 @@ stays the same. What nobody reads once a match is replaced goes with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,10 +36,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Number:
-    """A number of this value, or any with a name."""
+    """A number of this value, or any with a name; also some nodes that hold numbers when the graph runs."""
 
     value: float | None = None
     name: str = ""
+    nodes: Collection[fx.Node] = ()
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,8 @@ _Found = tuple[dict[str, Any], tuple[fx.Node, ...]]
 def _match(pattern: Pattern, value: Any, values: dict[str, Any], operators: tuple[fx.Node, ...]) -> Iterator[_Found]:
     """Each way in which a pattern matches, with what was found before."""
     if isinstance(pattern, Number):
-        if _is_number(value) and (pattern.value is None or _is_equal(pattern.value, value)):
+        is_same = _is_number(value) and (pattern.value is None or _is_equal(pattern.value, value))
+        if is_same or (isinstance(value, fx.Node) and value in pattern.nodes):
             yield from _name(pattern.name, value, values, operators)
     elif isinstance(pattern, Value):
         if isinstance(value, fx.Node) and (pattern.dtype is None or _read_type(value) is pattern.dtype):

@@ -49,7 +49,7 @@ from openipu.run.rewrites.semantics.float_exceptions import UpdateWatch, check_a
 from openipu.run.rewrites.simplify import simplify_graph
 from openipu.run.taps import add_taps
 from openipu.run.update.rounded_rules import rounds_update
-from openipu.run.update.scalar_lanes import separate_scalars
+from openipu.run.update.stacked_scalars import separate_scalars
 
 Change = Callable[[torch.Tensor], torch.Tensor]  # of each result, for runs that measure the effect of rounding
 

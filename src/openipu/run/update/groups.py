@@ -17,7 +17,7 @@ from torch import fx
 from openipu.graph import Graph, GraphInput, InputKind, OutputKind, StateSlot
 from openipu.run.drafts.aliasing import is_pointwise
 from openipu.run.drafts.draft import list_results
-from openipu.run.update.scalar_lanes import ScalarVectors
+from openipu.run.update.stacked_scalars import ScalarVectors
 
 PARAMETER_ROLE = "parameter"
 GRADIENT_ROLE = "gradient"

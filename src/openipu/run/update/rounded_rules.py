@@ -19,7 +19,7 @@ from openipu.run.drafts.random_numbers import random_bits
 from openipu.run.rewrites.half.rounding import apply_number_options, round_half
 from openipu.run.rewrites.simplify import simplify
 from openipu.run.update.rules import ChanceRounding, UpdatePlan, plan_update
-from openipu.run.update.scalar_lanes import separate_scalars
+from openipu.run.update.stacked_scalars import separate_scalars
 
 
 def rounds_update(program: Program, options: RunOptions) -> bool:

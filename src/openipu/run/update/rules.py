@@ -19,7 +19,7 @@ from openipu.run.drafts.aliasing import is_pointwise
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.rewrites.simplify import simplify
 from openipu.run.update.groups import GRADIENT_ROLE, PARAMETER_ROLE, group_alike
-from openipu.run.update.scalar_lanes import separate_scalars
+from openipu.run.update.stacked_scalars import separate_scalars
 
 __all__ = ["GRADIENT_ROLE", "PARAMETER_ROLE", "ChanceRounding", "Family", "Rule", "UpdatePlan", "plan_update"]
 

@@ -15,20 +15,44 @@ from torch import fx
 
 from openipu.run.drafts.aliasing import is_pointwise
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, apply_rules, matched
 
 aten = torch.ops.aten
 
 
 def separate_scalars(draft: Draft) -> None:
     """Replace each element of a vector of scalars by a computation of that element alone."""
+    apply_rules(draft.graph, (_make_rule(),))
+
+
+def _make_rule() -> Rule:
     vectors = ScalarVectors()
-    lanes = _Lanes(draft.graph)
-    for node in draft.graph.find_nodes(op="call_function", target=operator.getitem):
+    elements: dict[tuple[fx.Node, int], fx.Node] = {}  # each is computed once
+
+    def find(node: fx.Node) -> Match | None:
         vector = vectors.find_vector(node)
-        if vector is not None:
-            with draft.graph.inserting_before(node):
-                element = lanes.compute(vector, int(node.args[1]), node)
-            node.replace_all_uses_with(element)
+        return None if vector is None else matched(node, vector=vector, index=node.args[1])
+
+    def separate(match: Match, writer: Writer) -> fx.Node:
+        return compute(match["vector"], match["index"], writer)
+
+    def compute(vector: fx.Node, index: int, writer: Writer) -> fx.Node:
+        """The node of one element."""
+        key = (vector, index)
+        if key not in elements:
+            if vector.target is aten.stack.default:
+                stacked: Any = vector.args[0]
+                elements[key] = stacked[index]
+                return elements[key]
+            args, kwargs = fx.map_arg((vector.args, vector.kwargs), lambda node: pick(node, index, writer))
+            elements[key] = writer.call(vector.target, *args, **kwargs)
+            elements[key].meta["val"] = vector.meta["val"].new_empty(())
+        return elements[key]
+
+    def pick(source: fx.Node, index: int, writer: Writer) -> fx.Node:
+        return source if _rank(source) == 0 else compute(source, index, writer)
+
+    return Rule("element of stacked scalars", Search((operator.getitem,), find), separate)
 
 
 class ScalarVectors:
@@ -58,30 +82,6 @@ class ScalarVectors:
                 )
             self._followed[vector] = followed
         return self._followed[vector]
-
-
-class _Lanes:
-    """Elements of vectors, each computed once."""
-
-    def __init__(self, graph: fx.Graph) -> None:
-        self._graph = graph
-        self._elements: dict[tuple[fx.Node, int], fx.Node] = {}
-
-    def compute(self, vector: fx.Node, index: int, model: fx.Node) -> fx.Node:
-        """The node of one element; `model` lends its note."""
-        key = (vector, index)
-        if key not in self._elements:
-            if vector.target is aten.stack.default:
-                stacked: Any = vector.args[0]
-                self._elements[key] = stacked[index]
-            else:
-                element = self._graph.node_copy(vector, lambda source: self._pick(source, index, model))
-                element.meta = {**model.meta, "val": vector.meta["val"].new_empty(())}
-                self._elements[key] = element
-        return self._elements[key]
-
-    def _pick(self, source: fx.Node, index: int, model: fx.Node) -> fx.Node:
-        return source if _rank(source) == 0 else self.compute(source, index, model)
 
 
 def _rank(node: Any) -> int:

@@ -44,8 +44,8 @@ def _make_rule() -> Rule:
                 stacked: Any = vector.args[0]
                 elements[key] = stacked[index]
                 return elements[key]
-            args, kwargs = fx.map_arg((vector.args, vector.kwargs), lambda node: pick(node, index, writer))
-            elements[key] = writer.call(vector.target, *args, **kwargs)
+            given: Any = fx.map_arg((vector.args, vector.kwargs), lambda node: pick(node, index, writer))
+            elements[key] = writer.call(vector.target, *given[0], **given[1])
             elements[key].meta["val"] = vector.meta["val"].new_empty(())
         return elements[key]
 

@@ -14,6 +14,7 @@ from torch import fx
 
 from openipu.errors import InternalError
 from openipu.graph import Graph, GraphInput, GraphOutput, InputKind
+from openipu.run.drafts.replacement import replace_value
 
 
 @dataclass(eq=False)
@@ -113,5 +114,4 @@ def _bind_attributes(draft: Draft, module: fx.GraphModule) -> None:
             value = getattr(value, part)
         placeholder = draft.add_placeholder(f"attribute_{node.name}", value)
         placeholder.meta = dict(node.meta)
-        node.replace_all_uses_with(placeholder)
-        draft.graph.erase_node(node)
+        replace_value(draft.graph, node, placeholder)

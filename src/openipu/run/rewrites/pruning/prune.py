@@ -21,6 +21,7 @@ from torch import fx
 
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import random_bits, random_rows, set_value
+from openipu.run.drafts.replacement import replace_value
 from openipu.run.rewrites.pruning.axes import Axis
 from openipu.run.rewrites.pruning.rules import (
     PRODUCTS,
@@ -108,20 +109,17 @@ class _Narrower:
         self._others: dict[tuple[fx.Node, Axis | None], fx.Node] = {}  # entries of whole values, and the reverse
 
     def apply(self) -> None:
-        replaced: list[fx.Node] = []
         for node in list(self._graph.nodes):
             with self._graph.inserting_before(node):
                 if node in self._axes:
                     self._forms[node] = self._write_form(node, self._axes[node])
-                    replaced.append(node)
                 elif node.op == "call_function" and (new := self._write_reader(node)) is not None:
-                    node.replace_all_uses_with(new)
-                    replaced.append(node)
+                    replace_value(self._graph, node, new)
                 else:
                     for source in node.all_input_nodes:
                         if source in self._axes:
                             node.replace_input_with(source, self._read_whole(source))
-        for node in reversed(replaced):
+        for node in reversed(self._forms):
             self._graph.erase_node(node)
 
     def _write_form(self, node: fx.Node, axis: Axis) -> fx.Node:

@@ -6,7 +6,7 @@ graph. What is applied are the definitions that a captured graph leaves open:
 
 - what a call returns: taps, gradients that an update reads, the count of small gradients for the loss scale;
 - weights of earlier updates, in a pipeline that updates after each micro-batch (`delay_weights`);
-- random numbers as functions of the micro-batch's seed (`seed_draws`);
+- random numbers as functions of the micro-batch's seed (`sample_from_seed`);
 - half precision: products add up in float32 and are rounded once (`widen_operators`); half partials and overflow;
 - the check for infinities and NaN, where the options ask for it (`check_arithmetic`);
 - gradients: each micro-batch has the weight `weigh_micro_batch`, in the accumulators' own format.
@@ -35,7 +35,7 @@ from openipu.graph import (
 )
 from openipu.run.drafts.aliasing import draws_random_numbers
 from openipu.run.drafts.draft import Draft, draft_graph
-from openipu.run.drafts.random_numbers import seed_draws
+from openipu.run.drafts.random_numbers import sample_from_seed
 from openipu.run.engine.micro import MicroFunction, weigh_micro_batch
 from openipu.run.engine.pass_list import count_gradients, keep_results
 from openipu.run.engine.replica_sets import ReplicaSets
@@ -70,7 +70,7 @@ def draft_reference(program: Program, options: RunOptions) -> Draft:
         if not options.floating_point_exceptions:
             prune_rows(draft)
     else:
-        seed_draws(draft)
+        sample_from_seed(draft)
         widen_operators(draft, WIDENED)
     apply_number_options(draft, options)
     if options.floating_point_exceptions:

@@ -10,7 +10,7 @@ from openipu.capture import capture_program
 from openipu.graph import InputKind, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import draft_graph
-from openipu.run.drafts.random_numbers import compute_bits, draw_bits, random_bits, seed_draws
+from openipu.run.drafts.random_numbers import compute_bits, draw_bits, random_bits, sample_from_seed
 
 SEED = torch.tensor(123456789, dtype=torch.int32)
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 65), (64, 1024)]
@@ -63,7 +63,7 @@ def draft_of(function, *inputs):
 
 def test_dropout_becomes_a_function_of_the_seed():
     _, draft = draft_of(lambda x: nn.functional.dropout(x, 0.25), torch.ones(4, 8))
-    seed_draws(draft)
+    sample_from_seed(draft)
     assert [entry.kind for entry in draft.inputs].count(InputKind.SEED) == 1
     assert len(draft.graph.find_nodes(op="call_function", target=random_bits)) == 1
     assert all(isinstance(node.meta["val"], torch.Tensor) for node in draft.graph.nodes if node.op == "call_function")

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from openipu.graph import GraphInput, InputKind
 from openipu.graph.library import define_operator
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, apply_rules, matched
 
 aten = torch.ops.aten
 
@@ -146,23 +149,9 @@ random_rows = define_operator(
 DRAWS = frozenset({random_bits, random_rows})
 
 
-def count_draws(graph: fx.Graph) -> int:
+def count_samples(graph: fx.Graph) -> int:
     """The number of the next draw, which no earlier one has had."""
     return max((int(str(node.args[1])) + 1 for node in graph.nodes if node.target in DRAWS), default=0)
-
-
-class _Drawer:
-    """Numbers the draws of one draft."""
-
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._draws = count_draws(draft.graph)
-
-    def draw(self, shape: Sequence[int], note: dict[str, Any]) -> fx.Node:
-        """A node with the bits of one draw, at the graph's insertion point."""
-        arguments = (find_seed(self._draft), self._draws, list(shape))
-        self._draws += 1
-        return _emit(self._draft.graph, random_bits, arguments, note)
 
 
 def find_seed(draft: Draft) -> fx.Node:
@@ -178,83 +167,92 @@ def find_seed(draft: Draft) -> fx.Node:
     return node
 
 
-def seed_draws(draft: Draft) -> None:
-    """Let the common draws of a draft depend on its seed instead of a generator."""
-    drawer: _Drawer | None = None
-    for node in list(draft.graph.nodes):
-        rule = _RULES.get(node.target) if node.op == "call_function" else None
-        value = node.meta.get("val")
-        if rule is None or not isinstance(value, torch.Tensor) or not value.is_floating_point():
-            continue
-        if node.kwargs.get("generator") is not None:
-            continue
-        drawer = drawer or _Drawer(draft)
-        with draft.graph.inserting_before(node):
-            new = rule(draft.graph, node, drawer.draw(tuple(value.shape), node.meta))
-        node.replace_all_uses_with(new)
-        draft.graph.erase_node(node)
+def sample_from_seed(draft: Draft) -> None:
+    """Let the common distributions of a draft depend on its seed instead of a generator."""
+    numbers = count(count_samples(draft.graph))
+
+    def sample(match: Match, writer: Writer) -> fx.Node:
+        emit = _Emit(match, writer)
+        shape = list(match.root.meta["val"].shape)
+        return _DISTRIBUTIONS[match.root.target](emit, emit(random_bits, find_seed(draft), next(numbers), shape))
+
+    apply_rules(draft.graph, (Rule("sample from the seed", Search(tuple(_DISTRIBUTIONS), _find), sample),))
 
 
-def _draw_dropout(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
-    probability = node.args[1] if len(node.args) > 1 else node.kwargs.get("p", 0.5)
-    assert isinstance(probability, int | float)
-    kept = _compare(graph, node, bits, float(probability))
-    return _emit(graph, aten._to_copy.default, (kept,), node.meta, dtype=node.meta["val"].dtype)
+def _find(node: fx.Node) -> Match | None:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or node.kwargs.get("generator") is not None:
+        return None
+    return matched(node)
 
 
-def _compare(graph: fx.Graph, node: fx.Node, bits: fx.Node, probability: float) -> fx.Node:
-    """True with a probability: the bits, as a whole number of 32 bits with sign, are below its quantile."""
-    quantile = round(probability * (1 << 32)) - (1 << 31)
+@dataclass(frozen=True)
+class _Emit:
+    """Writes the operators that stand for one of a generator."""
+
+    match: Match
+    writer: Writer
+
+    @property
+    def node(self) -> fx.Node:
+        return self.match.root
+
+    @property
+    def dtype(self) -> torch.dtype:
+        dtype: torch.dtype = self.node.meta["val"].dtype
+        return dtype
+
+    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        new = self.writer.call(target, *args, **kwargs)
+        set_value(new, self.node.meta)
+        return new
+
+
+def _sample_dropout(emit: _Emit, bits: fx.Node) -> fx.Node:
+    """One with a probability: the bits, as a whole number of 32 bits with sign, are below its quantile."""
+    probability: Any = emit.node.args[1] if len(emit.node.args) > 1 else emit.node.kwargs.get("p", 0.5)
+    quantile = round(float(probability) * (1 << 32)) - (1 << 31)
     if quantile >= 1 << 31:
-        return _emit(graph, aten.ge.Scalar, (bits, -(1 << 31)), node.meta)
-    return _emit(graph, aten.lt.Scalar, (bits, quantile), node.meta)
+        kept = emit(aten.ge.Scalar, bits, -(1 << 31))
+    else:
+        kept = emit(aten.lt.Scalar, bits, quantile)
+    return emit(aten._to_copy.default, kept, dtype=emit.dtype)
 
 
-def _draw_bernoulli(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
-    uniform = _scale(graph, node, bits, torch.float32)
-    kept = _emit(graph, aten.lt.Tensor, (uniform, node.args[0]), node.meta)
-    return _emit(graph, aten._to_copy.default, (kept,), node.meta, dtype=node.meta["val"].dtype)
+def _sample_bernoulli(emit: _Emit, bits: fx.Node) -> fx.Node:
+    kept = emit(aten.lt.Tensor, _scale(emit, bits, torch.float32), emit.node.args[0])
+    return emit(aten._to_copy.default, kept, dtype=emit.dtype)
 
 
-def _draw_uniform(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
-    return _scale(graph, node, bits, node.meta["val"].dtype)
+def _sample_unit(emit: _Emit, bits: fx.Node) -> fx.Node:
+    return _scale(emit, bits, emit.dtype)
 
 
-def _draw_between(graph: fx.Graph, node: fx.Node, bits: fx.Node) -> fx.Node:
-    low = node.args[1] if len(node.args) > 1 else node.kwargs.get("from", 0.0)
-    high = node.args[2] if len(node.args) > 2 else node.kwargs.get("to", 1.0)
-    assert isinstance(low, int | float)
-    assert isinstance(high, int | float)
-    unit = _scale(graph, node, bits, node.meta["val"].dtype)
-    wide = _emit(graph, aten.mul.Tensor, (unit, float(high - low)), node.meta)
-    return _emit(graph, aten.add.Tensor, (wide, float(low)), node.meta)
+def _sample_between(emit: _Emit, bits: fx.Node) -> fx.Node:
+    bounds = dict(zip(("from", "to"), emit.node.args[1:], strict=False)) | emit.node.kwargs
+    low: Any = bounds.get("from", 0.0)
+    high: Any = bounds.get("to", 1.0)
+    wide = emit(aten.mul.Tensor, _scale(emit, bits, emit.dtype), float(high - low))
+    return emit(aten.add.Tensor, wide, float(low))
 
 
-def _scale(graph: fx.Graph, node: fx.Node, bits: fx.Node, dtype: torch.dtype) -> fx.Node:
+def _scale(emit: _Emit, bits: fx.Node, dtype: torch.dtype) -> fx.Node:
     """Numbers of [0, 1): as many high bits as the format holds exactly."""
     kept = min(24, -round(math.log2(torch.finfo(dtype).eps)) + 1)
-    high = _emit(graph, aten.bitwise_right_shift.Tensor_Scalar, (bits, 32 - kept), node.meta)
-    whole = _emit(graph, aten.bitwise_and.Scalar, (high, (1 << kept) - 1), node.meta)
-    single = _emit(graph, aten._to_copy.default, (whole,), node.meta, dtype=torch.float32)
-    unit = _emit(graph, aten.mul.Tensor, (single, 2.0**-kept), node.meta)
-    return unit if dtype is torch.float32 else _emit(graph, aten._to_copy.default, (unit,), node.meta, dtype=dtype)
+    high = emit(aten.bitwise_right_shift.Tensor_Scalar, bits, 32 - kept)
+    whole = emit(aten.bitwise_and.Scalar, high, (1 << kept) - 1)
+    single = emit(aten._to_copy.default, whole, dtype=torch.float32)
+    unit = emit(aten.mul.Tensor, single, 2.0**-kept)
+    return unit if dtype is torch.float32 else emit(aten._to_copy.default, unit, dtype=dtype)
 
 
-_Rule = Callable[[fx.Graph, fx.Node, fx.Node], fx.Node]
-
-_RULES: dict[Any, _Rule] = {
-    aten.bernoulli.p: _draw_dropout,
-    aten.bernoulli.default: _draw_bernoulli,
-    aten.rand.default: _draw_uniform,
-    aten.rand_like.default: _draw_uniform,
-    aten.uniform.default: _draw_between,
+_DISTRIBUTIONS: dict[Any, Callable[[_Emit, fx.Node], fx.Node]] = {
+    aten.bernoulli.p: _sample_dropout,
+    aten.bernoulli.default: _sample_bernoulli,
+    aten.rand.default: _sample_unit,
+    aten.rand_like.default: _sample_unit,
+    aten.uniform.default: _sample_between,
 }
-
-
-def _emit(graph: fx.Graph, target: Any, args: tuple[Any, ...], meta: dict[str, Any], **kwargs: Any) -> fx.Node:
-    node = graph.call_function(target, args, kwargs)
-    set_value(node, meta)
-    return node
 
 
 def set_value(node: fx.Node, meta: dict[str, Any]) -> None:

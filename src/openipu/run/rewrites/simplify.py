@@ -17,7 +17,7 @@ from openipu.run.drafts.aliasing import find_owner, find_viewed, is_pure
 from openipu.run.drafts.control import build_bodies
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.passes import Pass, apply_passes, by_rules
-from openipu.run.drafts.random_numbers import seed_draws
+from openipu.run.drafts.random_numbers import sample_from_seed
 from openipu.run.drafts.rules import Constant, Match, Rule, Value, Writer, op
 from openipu.run.rewrites.half.redundant_roundings import skip_exact_roundings
 from openipu.run.rewrites.half.widen_products import widen_half_products
@@ -210,7 +210,7 @@ def _is_spread(node: fx.Node) -> bool:
 PASSES: tuple[Pass[bool], ...] = (
     Pass("remove no-operations", by_rules(NO_OPERATIONS)),
     Pass("shorten conversions", lambda draft, body: shorten_conversions(draft), needed=True),
-    Pass("sample from the seed", lambda draft, body: seed_draws(draft), lambda body: not body, needed=True),
+    Pass("sample from the seed", lambda draft, body: sample_from_seed(draft), lambda body: not body, needed=True),
     Pass("widen half products", lambda draft, body: widen_half_products(draft), needed=True),
     Pass("skip exact roundings", lambda draft, body: skip_exact_roundings(draft)),
     Pass("fold constants", lambda draft, body: fold_constants(draft)),

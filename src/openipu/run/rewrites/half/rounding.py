@@ -16,7 +16,7 @@ from openipu.graph import GraphInput, InputKind, RunOptions
 from openipu.graph.library import define_operator
 from openipu.numerics import FLOAT16, Overflow, Rounding, round_to_format
 from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.random_numbers import count_draws, find_seed, random_bits, set_value
+from openipu.run.drafts.random_numbers import count_samples, find_seed, random_bits, set_value
 from openipu.run.drafts.rules import Match, Rule, Search, Writer, apply_rules, matched
 from openipu.run.rewrites.half import partials
 from openipu.run.rewrites.half.widen_all import widen_half_arithmetic
@@ -49,7 +49,7 @@ def apply_number_options(draft: Draft, options: RunOptions, update: bool = False
 
 def _make_rules(draft: Draft, options: RunOptions, overflow: Overflow, update: bool) -> tuple[Rule, ...]:
     """Each conversion of float32 to half is a rounding, with random numbers of its own if that is stochastic."""
-    numbers = count(count_draws(draft.graph))
+    numbers = count(count_samples(draft.graph))
 
     def round_to_half(match: Match, writer: Writer) -> fx.Node:
         bits = None

@@ -16,8 +16,14 @@ import torch
 from openipu.run.kernels import KernelLibrary, KernelProvider
 from openipu.run.kernels import catalog as names
 from openipu.run.rewrites.fusion.gelu_kernel import compute_gelu, differentiate_gelu, differentiate_gelu_in_place
-from openipu.run.rewrites.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
 from openipu.run.rewrites.half.rounded_products import multiply_in_half
+from openipu.run.rewrites.half.stochastic_rounding import (
+    Rows,
+    round_in_place,
+    round_rows_into,
+    round_stochastically,
+    round_wide,
+)
 from openipu.run.rewrites.images.direct_convolutions import DirectConvolution, Geometry
 from openipu.run.rewrites.images.norms import differentiate, normalize
 from openipu.run.rewrites.images.winograd import (
@@ -67,12 +73,12 @@ def call_elementwise(library: KernelLibrary) -> Checks:
             yield differentiate_gelu(gradient, values, gelu), exact
             yield differentiate_gelu_in_place(gradient, values, gelu), exact
             size = list(values.shape)
-            plain = round_by_chance(values, ONE_SEED, 3, size, "infinity")
-            yield round_by_chance(values, ONE_SEED, 3, size, "infinity", rounding), plain
+            plain = round_stochastically(values, ONE_SEED, 3, size, "infinity")
+            yield round_stochastically(values, ONE_SEED, 3, size, "infinity", rounding), plain
             yield round_wide(values, ONE_SEED, 3, size, "infinity", rounding), plain.float()
             yield round_in_place(values.clone(), ONE_SEED, 3, size, "infinity", rounding), plain.float()
-            for draw in (UNROUNDED, 5):
-                kept = (values, ONE_SEED, 3, size, 1 << 30, 1.25, draw)
+            for sample in (UNROUNDED, 5):
+                kept = (values, ONE_SEED, 3, size, 1 << 30, 1.25, sample)
                 yield keep_elements(*kept, drop), keep_in_place(values.clone(), *kept[1:], drop)
     values, places = torch.randn(3, 9), torch.tensor([4, 0, 4])
     found, expected = torch.empty(3, 9).half(), torch.empty(3, 9).half()
@@ -81,8 +87,8 @@ def call_elementwise(library: KernelLibrary) -> Checks:
     yield found, expected
     both = torch.randn(2, 5, 7)
     yield (
-        round_by_chance(both, SEED, 2, [5, 7], "saturate", rounding),
-        round_by_chance(both, SEED, 2, [5, 7], "saturate"),
+        round_stochastically(both, SEED, 2, [5, 7], "saturate", rounding),
+        round_stochastically(both, SEED, 2, [5, 7], "saturate"),
     )
 
 

@@ -10,7 +10,7 @@ FOLDED_CONSTANT_BYTES = 64 << 20  # above, a constant is computed again in each 
 FILLED_CONSTANT_ELEMENTS = 1 << 10  # the same for equal numbers, which take no reading
 
 # Random numbers
-NUMPY_DRAW_ELEMENTS = 1 << 15  # up to here NumPy's lower overhead wins over PyTorch's threads
+NUMPY_SAMPLE_ELEMENTS = 1 << 15  # up to here NumPy's lower overhead wins over PyTorch's threads
 
 # Activations and losses
 GELU_ELEMENTS = 1 << 12  # below, the overhead of the call decides

@@ -10,7 +10,7 @@ from openipu.capture import capture_program, describe_optimizer, read_hyper_para
 from openipu.graph import EngineMode, RunOptions
 from openipu.numerics import Overflow
 from openipu.run import Executable
-from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.drafts.random_numbers import random_bits, sample_bits
 from openipu.run.kernels.catalog import DROP, DROPOUT
 from openipu.run.rewrites.half.rounding import round_values
 from openipu.run.rewrites.random.dropout import (
@@ -34,7 +34,7 @@ def kernel(use_kernels):
 
 def keep_by_operators(values, seed, shape, probability):
     quantile = round(probability * (1 << 32)) - (1 << 31)
-    mask = (draw_bits(seed, 3, shape) < quantile).float() / probability
+    mask = (sample_bits(seed, 3, shape) < quantile).float() / probability
     return values * mask, quantile, mask.max().item()
 
 
@@ -81,8 +81,8 @@ def test_the_factors_of_a_half_mask_are_rounded_as_the_operators_round_them(kern
     values = torch.randn((*seed.shape, *shape), generator=torch.Generator().manual_seed(0))
     for probability in (0.9, 0.5, 0.003):
         quantile = round(probability * (1 << 32)) - (1 << 31)
-        mask = (draw_bits(seed, 3, shape) < quantile).float() / probability
-        mask = round_values(Overflow.INFINITY, mask, draw_bits(seed, 8, shape)).float()
+        mask = (sample_bits(seed, 3, shape) < quantile).float() / probability
+        mask = round_values(Overflow.INFINITY, mask, sample_bits(seed, 8, shape)).float()
         factor = (torch.ones(()) / probability).item()
         compare(keep_elements(values, seed, 3, shape, quantile, factor, 8, kernel), values * mask)
         compare(keep_in_place(values.clone(), seed, 3, shape, quantile, factor, 8, kernel), values * mask)

@@ -20,12 +20,12 @@ from openipu.run.rewrites.simplify import simplify
 aten = torch.ops.aten
 
 
-def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+def sample(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)).half()
 
 
-IMAGE, MATRIX, WEIGHT = draw(2, 3, 8, 8), draw(6, 6, seed=1), draw(4, 3, 3, 3, seed=2)
-VOLUME = draw(1, 2, 4, 4, 4, seed=3)
+IMAGE, MATRIX, WEIGHT = sample(2, 3, 8, 8), sample(6, 6, seed=1), sample(4, 3, 3, 3, seed=2)
+VOLUME = sample(1, 2, 4, 4, 4, seed=3)
 EXACT = {  # the products of the IPU, and what only chooses among numbers
     "matrix product": (lambda a, b: a @ b, MATRIX, MATRIX),
     "product with a sum": (lambda a, b: torch.addmm(a[0], a, b), MATRIX, MATRIX),
@@ -117,7 +117,7 @@ class Trained(nn.Module):
 def test_gradients_are_computed_alike(name):
     function, *values = EXACT[name]
     expected_model = Trained(function, [value.float() for value in values])
-    weight = draw(*function(*expected_model.values).shape, seed=9).float()
+    weight = sample(*function(*expected_model.values).shape, seed=9).float()
     expected = torch.autograd.grad(expected_model(weight), list(expected_model.parameters()))
     found = run_backward(Trained(function, values), weight)
     assert len(found) == len(values)
@@ -172,7 +172,7 @@ class Block(nn.Module):
 
 def draft_block():
     model = Block().half()
-    values = (draw(3, 5, 8), torch.tensor([0, 1, 2]))
+    values = (sample(3, 5, 8), torch.tensor([0, 1, 2]))
     return draft_micro(capture_training(model, *values), RunOptions(training=True))
 
 
@@ -207,7 +207,7 @@ def test_a_conversion_there_and_back_goes_and_a_rounding_stays(build_program):
     def convert(x):
         return ((x.float().t().half() + 1).float() * 1.001).half()
 
-    x = draw(4, 3)
+    x = sample(4, 3)
     program = build_program(lambda x: (convert(x),), inputs={"x": x}, returns=[(OutputKind.OUTPUT, "y")])
     draft = draft_graph(program.micro, program.constants)
     simplify(draft)
@@ -233,7 +233,7 @@ def test_what_is_chosen_among_half_numbers_is_not_rounded_again(build_program):
     def chain(x, w):
         return (F.conv2d(F.relu(F.max_pool2d(F.conv2d(x, w[:, :1]), 2)), w),)
 
-    inputs = {"x": draw(2, 1, 12, 12) - 0.5, "w": draw(4, 4, 3, 3, seed=1) - 0.5}
+    inputs = {"x": sample(2, 1, 12, 12) - 0.5, "w": sample(4, 4, 3, 3, seed=1) - 0.5}
     draft = simplify_function(build_program, chain, inputs)
     operators = list_operators(draft)
     first, last = (index for index, name in enumerate(operators) if name.startswith("convolution"))
@@ -247,7 +247,7 @@ def test_what_is_chosen_among_half_numbers_is_not_rounded_again(build_program):
 
 
 def test_a_rounding_that_changes_a_number_stays(build_program):
-    inputs = {"x": draw(4, 4), "w": draw(4, 4, seed=1)}
+    inputs = {"x": sample(4, 4), "w": sample(4, 4, seed=1)}
     draft = simplify_function(build_program, lambda x, w: (F.relu((x @ w) * 1.1) @ w,), inputs)
     operators = list_operators(draft)
     assert operators[operators.index("mm:float32") + 1 :][:3] == ["_to_copy:half", "mul:half", "relu:half"]
@@ -267,7 +267,7 @@ def test_a_value_for_the_backward_pass_is_kept_in_half(start_training):
 
     options = RunOptions(training=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    program = start_training(WithLoss(), optimizer, (draw(2, 1, 12, 12),), options).executable.program
+    program = start_training(WithLoss(), optimizer, (sample(2, 1, 12, 12),), options).executable.program
     draft = draft_micro(program, options)
     backward = [node for node in draft.graph.nodes if node.target is aten.convolution_backward.default]
     saved = backward[0].args[1]  # what the second convolution read
@@ -291,7 +291,7 @@ MIXED = {
 
 @pytest.mark.parametrize("name", MIXED)
 def test_a_product_of_half_and_float32_is_computed_in_float32(name):
-    half, full = draw(4, 4), torch.rand(4, 4, generator=torch.Generator().manual_seed(1))
+    half, full = sample(4, 4), torch.rand(4, 4, generator=torch.Generator().manual_seed(1))
     found = run_half(MIXED[name], half, full)
     assert found.dtype is torch.float32
     torch.testing.assert_close(found, MIXED[name](half.float(), full))
@@ -308,7 +308,7 @@ def test_half_weights_are_updated_in_float32_and_rounded_once(start_training, na
     model = Block().half()
     wide = {name: value.detach().float().requires_grad_() for name, value in model.named_parameters()}
     optimizer = makers[name](list(wide.values()))
-    leaves = (draw(3, 5, 8), torch.tensor([0, 1, 2]))
+    leaves = (sample(3, 5, 8), torch.tensor([0, 1, 2]))
     before = Block().half()
     before.load_state_dict(model.state_dict())
     trained = start_training(model, makers[name](list(model.parameters())), leaves, RunOptions(training=True))

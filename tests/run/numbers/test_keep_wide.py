@@ -15,7 +15,13 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine import pass_list
 from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
-from openipu.run.rewrites.half.rounded_draws import Rows, round_by_chance, round_in_place, round_rows_into, round_wide
+from openipu.run.rewrites.half.stochastic_rounding import (
+    Rows,
+    round_in_place,
+    round_rows_into,
+    round_stochastically,
+    round_wide,
+)
 from openipu.run.rewrites.in_place.accumulation import add_rounded_rows
 
 aten = torch.ops.aten
@@ -95,7 +101,7 @@ def write_draft(read_twice):
     left.meta["val"] = right.meta["val"] = torch.empty(4, 4, device="meta")
     values = graph.call_function(aten.mul.Tensor, (left, right))
     values.meta["val"] = torch.empty(4, 4, device="meta")
-    rounded = graph.call_function(round_by_chance, (values, seed, 0, [4, 4], "infinity"))
+    rounded = graph.call_function(round_stochastically, (values, seed, 0, [4, 4], "infinity"))
     rounded.meta["val"] = torch.empty(4, 4, device="meta", dtype=torch.half)
     turned = graph.call_function(aten.t.default, (rounded,))
     turned.meta["val"] = rounded.meta["val"].t()
@@ -114,7 +120,7 @@ def test_only_values_that_nobody_else_reads_are_overwritten(read_twice):
     assert targets == [aten.mul.Tensor, rounding, aten._to_copy.default, aten.t.default]
     left, right = torch.randn(4, 4), torch.randn(4, 4)
     results = fx.Interpreter(fx.GraphModule({}, draft.graph)).run(left, right, SEED)
-    expected = round_by_chance(left * right, SEED, 0, (4, 4), "infinity")
+    expected = round_stochastically(left * right, SEED, 0, (4, 4), "infinity")
     assert torch.equal(results[0], expected.t().float())
     assert torch.equal(results[1], expected)
     if read_twice:
@@ -135,9 +141,9 @@ def test_a_product_is_added_to_a_rounded_sum_that_nobody_else_reads():
 
 
 @pytest.mark.parametrize("overflow", list(Overflow))
-def test_rows_of_a_draw_have_the_bits_of_the_whole(overflow):
+def test_rows_of_a_sample_have_the_bits_of_the_whole(overflow):
     values = torch.randn(9, 5) * torch.logspace(-8, 6, 9)[:, None]
-    whole = round_by_chance(values, SEED, 2, (9, 5), overflow.value)
+    whole = round_stochastically(values, SEED, 2, (9, 5), overflow.value)
     for rows, chosen in (
         (Rows(3, 4, 5), slice(3, 7)),
         (Rows(0, 3, 5, torch.tensor([8, 0, 4])), torch.tensor([8, 0, 4])),
@@ -154,7 +160,7 @@ def test_rows_of_an_embedding_are_added_as_its_whole_gradient_is(seed, padding):
     gradient, places = torch.randn(5, 8), torch.tensor([3, 90, 3, 17, 90])
     total = torch.randn(100, 8).half()
     dense = aten.embedding_dense_backward(gradient, places, 100, padding, False)
-    rounded = dense.half() if seed is None else round_by_chance(dense, seed, 1, (100, 8), "infinity")
+    rounded = dense.half() if seed is None else round_stochastically(dense, seed, 1, (100, 8), "infinity")
     expected = total.clone().add_(rounded, alpha=0.25)
     add_rounded_rows(total, gradient, places, padding, 0.25, seed, 1, "infinity")
     assert torch.equal(total, expected)

@@ -16,18 +16,18 @@ from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.rules import apply_rules
 from openipu.run.kernels.catalog import HALF_PRODUCTS, MULTIPLY_IN_HALF
-from openipu.run.rewrites.half.rounded_draws import round_by_chance, round_in_place
 from openipu.run.rewrites.half.rounded_products import (
     make_rules,
     multiply_in_half,
 )
 from openipu.run.rewrites.half.rounding import round_values
+from openipu.run.rewrites.half.stochastic_rounding import round_in_place, round_stochastically
 
 aten = torch.ops.aten
 SEED = torch.tensor(7, dtype=torch.int32)
 # Rows, inputs and columns: parts of a tile, whole ones, some more; inputs that are no multiple of a vector.
 SHAPES = [(1, 17, 1), (5, 33, 7), (12, 64, 32), (13, 64, 33), (40, 100, 70), (100, 300, 2), (7, 1100, 200)]
-FIRST = 3  # draw
+FIRST = 3  # sample
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def kernel(use_kernels):
     return use_kernels(HALF_PRODUCTS)[HALF_PRODUCTS][MULTIPLY_IN_HALF]
 
 
-def draw_exact(*shape, scale):
+def sample_exact(*shape, scale):
     """Numbers whose products add up exactly in float32, in whatever order."""
     return torch.randint(-5, 6, shape).float() / scale
 
@@ -44,24 +44,24 @@ def lay(matrix, columns):
     return matrix.t().contiguous().t() if columns else matrix.contiguous()
 
 
-def round_sum(total, seed, draw, overflow):
+def round_sum(total, seed, sample, overflow):
     if seed is None:
         return round_values(Overflow(overflow), total).float()
-    return round_by_chance(total, seed, draw, list(total.shape), overflow).float()
+    return round_stochastically(total, seed, sample, list(total.shape), overflow).float()
 
 
 def multiply_in_chunks(left, right, addend, chunk, seed, overflow="infinity"):
     """What native code is to compute, by operators."""
-    total, draws = torch.zeros(left.shape[0], right.shape[1]), itertools.count(FIRST)
+    total, samples = torch.zeros(left.shape[0], right.shape[1]), itertools.count(FIRST)
     for some, others in zip(left.float().split(chunk, 1), right.float().split(chunk, 0), strict=True):
-        total = round_sum(total + some @ others, seed, next(draws), overflow)
-    return total if addend is None else round_sum(total + addend, seed, next(draws), overflow)
+        total = round_sum(total + some @ others, seed, next(samples), overflow)
+    return total if addend is None else round_sum(total + addend, seed, next(samples), overflow)
 
 
 def multiply(kernel, left, right, addend, chunk, seed, overflow="infinity", dtype=torch.float32):
     count = -(-left.shape[1] // chunk)
-    draws = (FIRST, FIRST + count - 1, FIRST + count)
-    return multiply_in_half(left, right, addend, chunk, seed, draws, overflow, dtype, kernel)
+    samples = (FIRST, FIRST + count - 1, FIRST + count)
+    return multiply_in_half(left, right, addend, chunk, seed, samples, overflow, dtype, kernel)
 
 
 def compare(found, expected):
@@ -74,8 +74,8 @@ def compare(found, expected):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_sums_are_rounded_as_operators_round_them(kernel, threads, shape, seed):
     rows, inputs, columns = shape
-    left, right = draw_exact(rows, inputs, scale=4), draw_exact(inputs, columns, scale=64)
-    bias = draw_exact(columns, scale=8)
+    left, right = sample_exact(rows, inputs, scale=4), sample_exact(inputs, columns, scale=64)
+    bias = sample_exact(columns, scale=8)
     for chunk, addend, layout in itertools.product((16, choose_chunk(inputs)), (None, bias), range(4)):
         if -(-inputs // chunk) > 4:
             continue
@@ -119,8 +119,8 @@ def test_half_operands_are_read_to_the_last_bit(kernel):
 
 @pytest.mark.slow
 def test_operands_may_be_views(kernel):
-    left, right = draw_exact(60, 160, scale=4)[::2, ::2], draw_exact(80, 100, scale=64)[:, ::2]
-    row = draw_exact(1, scale=8).expand(50)
+    left, right = sample_exact(60, 160, scale=4)[::2, ::2], sample_exact(80, 100, scale=64)[:, ::2]
+    row = sample_exact(1, scale=8).expand(50)
     expected = multiply_in_chunks(left, right, row, 32, SEED)
     compare(multiply(kernel, left, right, row, 32, SEED), expected)
     compare(
@@ -131,7 +131,7 @@ def test_operands_may_be_views(kernel):
 
 @pytest.mark.slow
 def test_what_is_not_a_number_stays_in_its_rows_and_columns(kernel):
-    left, right = draw_exact(30, 80, scale=4), draw_exact(80, 50, scale=64)
+    left, right = sample_exact(30, 80, scale=4), sample_exact(80, 50, scale=64)
     left[29, 3], right[70, 49] = torch.nan, torch.inf
     compare(multiply(kernel, left, right, None, 32, None), multiply_in_chunks(left, right, None, 32, None))
 

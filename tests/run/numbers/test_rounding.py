@@ -110,7 +110,7 @@ def test_elementwise_half_arithmetic_rounds_stochastically_too():
     assert set(found.tolist()) == {1.0, 1.0 + 2.0**-10}
 
 
-def test_results_that_need_no_rounding_stay_and_draw_nothing():
+def test_results_that_need_no_rounding_stay_and_sample_nothing():
     x = random_half(8, 8)
     drafted = draft(lambda x: torch.relu(-x).t().reshape(4, 16).clone(), (x,), STOCHASTIC)
     assert not any(node.target is random_bits for node in drafted.graph.nodes)

@@ -14,7 +14,7 @@ from openipu.capture import capture_program, describe_optimizer
 from openipu.graph import RunOptions, Tap
 from openipu.run import Executable
 from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.random_numbers import DRAWS, compute_bits, draw_bits, draw_rows, random_rows
+from openipu.run.drafts.random_numbers import RANDOM_BITS, compute_bits, random_rows, sample_bits, sample_rows
 from openipu.run.engine import pass_list
 from openipu.run.engine.micro import draft_micro
 
@@ -228,22 +228,22 @@ def test_where_exceptions_are_looked_for_every_entry_is_computed():
 
 
 @pytest.mark.parametrize("seed", [torch.tensor(7, dtype=torch.int32), torch.tensor([7, 8, 9], dtype=torch.int32)])
-def test_rows_are_drawn_as_in_the_whole_draw(seed):
-    whole = draw_bits(seed, 3, (4, TOKENS, 5))
+def test_rows_are_sampled_as_in_the_whole_sample(seed):
+    whole = sample_bits(seed, 3, (4, TOKENS, 5))
     for index in (0, 2, TOKENS - 1):
         expected = whole[..., index : index + 1, :]
         arguments = (seed, 3, [4, 1, 5], index, TOKENS)
-        assert torch.equal(draw_rows(*arguments), expected)
+        assert torch.equal(sample_rows(*arguments), expected)
         assert torch.equal(compute_bits(*arguments), expected)
         assert torch.equal(random_rows(*arguments), expected)
 
 
-def test_stochastic_rounding_draws_numbers_of_its_own():
+def test_stochastic_rounding_samples_numbers_of_its_own():
     inputs = tuple(value.half() if value.is_floating_point() else value for value in make_inputs())
     draft = make_draft(Classifier(dropout=0.3).half(), inputs, stochastic_rounding=True)
-    draws = [node.args[1] for node in draft.graph.nodes if node.target in DRAWS]
+    samples = [node.args[1] for node in draft.graph.nodes if node.target in RANDOM_BITS]
     assert any(node.target is random_rows for node in draft.graph.nodes)
-    assert len(draws) == len(set(draws))
+    assert len(samples) == len(set(samples))
 
 
 class FusedAttention(Block):
@@ -269,14 +269,14 @@ def test_attention_in_half_is_computed_for_the_same_tokens_as_in_float32():
 
 
 class Scrambled(nn.Module):
-    """Operators in an order that was drawn, then one entry of a dimension that was drawn."""
+    """Operators in an order that was sampled, then one entry of a dimension that was sampled."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        draw = random.Random(seed)
-        self.steps = [draw.choice(("linear", "norm", "gelu", "turn", "mix", "add", "flat", "soft")) for _ in range(7)]
+        sample = random.Random(seed)
+        self.steps = [sample.choice(("linear", "norm", "gelu", "turn", "mix", "add", "flat", "soft")) for _ in range(7)]
         self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in self.steps)  # every dimension has four entries
-        self.dim, self.index = draw.randrange(3), draw.randrange(4)
+        self.dim, self.index = sample.randrange(3), sample.randrange(4)
 
     def forward(self, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         start = value

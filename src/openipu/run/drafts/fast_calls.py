@@ -23,7 +23,7 @@ from openipu.run.drafts.operators import (
     safe_softmax,
     write_strided,
 )
-from openipu.run.drafts.random_numbers import draw_bits, draw_rows, random_bits, random_rows
+from openipu.run.drafts.random_numbers import random_bits, random_rows, sample_bits, sample_rows
 
 aten = torch.ops.aten
 
@@ -44,8 +44,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     aten.addmm.default: torch.addmm,
     aten.any.default: torch.any,
     aten.baddbmm.default: torch.baddbmm,
-    random_bits: draw_bits,
-    random_rows: draw_rows,
+    random_bits: sample_bits,
+    random_rows: sample_rows,
     aten.bmm.default: torch.bmm,
     aten.cat.default: torch.cat,
     aten.clamp.default: torch.clamp,

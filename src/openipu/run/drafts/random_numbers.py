@@ -1,9 +1,9 @@
 """Random numbers as functions of a seed.
 
-In: a draft with operators that draw from a generator. Out: the same draft with `openipu::random_bits` instead, a pure
+In: a draft with operators that sample from a generator. Out: the same draft with `openipu::random_bits` instead, a pure
 function of one more placeholder, the micro-batch's seed. The bits of an element depend on the seed, the number of the
-draw and the element's place in its tensor alone: they are the same whether micro-batches run one
-after the other or batched. Dropout, `rand` and `uniform` are drawn so; rarer distributions keep PyTorch's generator.
+sample and the element's place in its tensor alone: they are the same whether micro-batches run one
+after the other or batched. Dropout, `rand` and `uniform` are sampled so; rarer distributions keep PyTorch's generator.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _Numbers = np.ndarray[Any, np.dtype[np.int32]]
 
 # Two rounds of shifting, adding without carry and multiplying spread every bit of a 32-bit number over the high ones.
 ROUNDS = ((16, 0xFFFF, 0x7FEB352D), (15, 0x1FFFF, 0x846CA68B - (1 << 32)))
-# Odd numbers that keep draws, rows and columns apart.
-DRAW_STEP, ROW_STEP, COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
+# Odd numbers that keep samples, rows and columns apart.
+SAMPLE_STEP, ROW_STEP, COLUMN_STEP = 0x2C1B3C6D, 0x297A2D39, 0x9E3779B1 - (1 << 32)
 
 
-def compute_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], first: int = 0, step: int = 1) -> torch.Tensor:
+def compute_bits(seed: torch.Tensor, sample: int, shape: Sequence[int], first: int = 0, step: int = 1) -> torch.Tensor:
     """Random int32 numbers of a shape, best in their high bits; a vector of seeds gives a dimension in front. With
-    `first` and `step`, they are some rows of a larger draw.
+    `first` and `step`, they are some rows of a larger sample.
 
-    This is what the bits are; `draw_bits` and kernels compute the same faster.
+    This is what the bits are; `sample_bits` and kernels compute the same faster.
     """
     rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
-    key = _finish(_mix(seed + number_draw(draw)))
+    key = _finish(_mix(seed + number_sample(sample)))
     seeds = list(seed.shape)
     key = key.view([*seeds, 1])
     places = _list_steps(rows, _wrap(step * ROW_STEP))
@@ -69,20 +69,22 @@ def _list_steps(count: int, step: int) -> torch.Tensor:
     return torch.arange(count, dtype=torch.int32) * step
 
 
-def number_draw(draw: int) -> int:
-    """What the seed is counted on by for a draw."""
-    return _wrap(draw * DRAW_STEP)
+def number_sample(sample: int) -> int:
+    """What the seed is counted on by for a sample."""
+    return _wrap(sample * SAMPLE_STEP)
 
 
 def _wrap(number: int) -> int:
     return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None = None) -> torch.Tensor:
+def sample_bits(
+    seed: torch.Tensor, sample: int, shape: Sequence[int], places: torch.Tensor | None = None
+) -> torch.Tensor:
     """What `compute_bits` gives, with as little overhead and memory traffic as may be; or the rows at some places."""
     batched = [] if seed.dim() == 0 else [seed.shape[0]]
-    keys, steps = _list_keys(seed, draw, shape, places)
-    if keys.size * steps.size <= thresholds.NUMPY_DRAW_ELEMENTS:
+    keys, steps = _list_keys(seed, sample, shape, places)
+    if keys.size * steps.size <= thresholds.NUMPY_SAMPLE_ELEMENTS:
         small = _hash_small(keys[:, None] + steps, finish=False)
         return torch.from_numpy(small).view([*batched, *shape])
     bits = torch.from_numpy(keys).unsqueeze(-1) + torch.from_numpy(steps)
@@ -92,10 +94,10 @@ def draw_bits(seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch
 
 
 def _list_keys(
-    seed: torch.Tensor, draw: int, shape: Sequence[int], places: torch.Tensor | None
+    seed: torch.Tensor, sample: int, shape: Sequence[int], places: torch.Tensor | None
 ) -> tuple[_Numbers, _Numbers]:
-    """A number for each row of a draw, of all seeds together, and one for each column: bits are their mixed sums."""
-    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(number_draw(draw)), finish=True)
+    """A number for each row of a sample, of all seeds together, and one for each column: bits are their mixed sums."""
+    keys = _hash_small(seed.reshape(-1, 1).numpy() + np.int32(number_sample(sample)), finish=True)
     if places is None:
         rows = _keep_steps(math.prod(shape[:-1]), ROW_STEP)
     else:
@@ -118,40 +120,40 @@ def _keep_steps(count: int, step: int) -> _Numbers:
     return np.arange(count, dtype=np.int32) * np.int32(step)
 
 
-def _shape_random_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
+def _shape_random_bits(seed: torch.Tensor, sample: int, shape: Sequence[int]) -> torch.Tensor:
     return seed.new_empty((*seed.shape, *shape))
 
 
-def _run_random_bits(seed: torch.Tensor, draw: int, shape: Sequence[int]) -> torch.Tensor:
-    return draw_bits(seed, draw, shape)
+def _run_random_bits(seed: torch.Tensor, sample: int, shape: Sequence[int]) -> torch.Tensor:
+    return sample_bits(seed, sample, shape)
 
 
 random_bits = define_operator(
-    "random_bits(Tensor seed, int draw, int[] shape) -> Tensor", meta=_shape_random_bits, cpu=_run_random_bits
+    "random_bits(Tensor seed, int sample, int[] shape) -> Tensor", meta=_shape_random_bits, cpu=_run_random_bits
 )
 
 
-def draw_rows(seed: torch.Tensor, draw: int, shape: Sequence[int], first: int, step: int) -> torch.Tensor:
-    """Some rows of a larger draw, one after the other: the first of them, and how many rows the next is behind it."""
+def sample_rows(seed: torch.Tensor, sample: int, shape: Sequence[int], first: int, step: int) -> torch.Tensor:
+    """Some rows of a larger sample, one after the other: the first of them, and how many rows the next is behind it."""
     places = torch.arange(math.prod(shape[:-1]), dtype=torch.int64) * step + first
-    return draw_bits(seed, draw, shape, places)
+    return sample_bits(seed, sample, shape, places)
 
 
-def _shape_random_rows(seed: torch.Tensor, draw: int, shape: Sequence[int], first: int, step: int) -> torch.Tensor:
+def _shape_random_rows(seed: torch.Tensor, sample: int, shape: Sequence[int], first: int, step: int) -> torch.Tensor:
     return seed.new_empty((*seed.shape, *shape))
 
 
 random_rows = define_operator(
-    "random_rows(Tensor seed, int draw, int[] shape, int first, int step) -> Tensor",
+    "random_rows(Tensor seed, int sample, int[] shape, int first, int step) -> Tensor",
     meta=_shape_random_rows,
-    cpu=draw_rows,
+    cpu=sample_rows,
 )
-DRAWS = frozenset({random_bits, random_rows})
+RANDOM_BITS = frozenset({random_bits, random_rows})
 
 
 def count_samples(graph: fx.Graph) -> int:
-    """The number of the next draw, which no earlier one has had."""
-    return max((int(str(node.args[1])) + 1 for node in graph.nodes if node.target in DRAWS), default=0)
+    """The number of the next sample, which no earlier one has had."""
+    return max((int(str(node.args[1])) + 1 for node in graph.nodes if node.target in RANDOM_BITS), default=0)
 
 
 def find_seed(draft: Draft) -> fx.Node:

@@ -39,7 +39,7 @@ from openipu.run.rewrites.fusion import (
     trained_gelu,
     written_gelu,
 )
-from openipu.run.rewrites.half import rounded_draws, rounded_products, wide_weights
+from openipu.run.rewrites.half import rounded_products, stochastic_rounding, wide_weights
 from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
 from openipu.run.rewrites.half.rounding import apply_number_options
 from openipu.run.rewrites.images import channels_last, joined_norms, pool_first
@@ -255,7 +255,7 @@ BOUND: tuple[Pass[Setting], ...] = (
         _infers,
     ),
     Pass("add rows in place", by_rules(ADDED_ROWS), _is_unchecked),
-    Pass("stochastic rounding in one call", by_rules(rounded_draws.RULES), _is_unchecked),
+    Pass("stochastic rounding in one call", by_rules(stochastic_rounding.RULES), _is_unchecked),
     Pass("keep rounded values in float32", by_rules(ROUNDED_WIDE), _is_unchecked),
     Pass(
         "products with half partials by a kernel",

@@ -27,7 +27,7 @@ def _list(kind: Any, names: str) -> Fields:
 class RoundingArguments(ctypes.Structure):
     _fields_ = [
         *_list(_POINTER, "values results seeds places"),
-        *_list(_COUNT, "seed_count draw first_row rows columns"),
+        *_list(_COUNT, "seed_count sample first_row rows columns"),
         *_list(_CHOICE, "overflow wide threads"),
     ]
 
@@ -35,7 +35,7 @@ class RoundingArguments(ctypes.Structure):
 class DropoutArguments(ctypes.Structure):
     _fields_ = [
         *_list(_POINTER, "values results seeds"),
-        *_list(_COUNT, "seed_count draw rounding_draw rows columns"),
+        *_list(_COUNT, "seed_count sample rounding_sample rows columns"),
         ("factor", _FLOAT),
         *_list(_CHOICE, "quantile threads"),
     ]
@@ -58,7 +58,7 @@ class HalfProductArguments(ctypes.Structure):
     _fields_ = [
         *_list(_POINTER, "left right addend result seed scratch"),
         *_list(_COUNT, "left_input_stride left_row_stride right_input_stride right_column_stride"),
-        *_list(_COUNT, "depth height width chunk first_draw last_draw addend_draw strip_columns"),
+        *_list(_COUNT, "depth height width chunk first_sample last_sample addend_sample strip_columns"),
         *_list(_CHOICE, "left_half right_half result_half overflow threads"),
     ]
 

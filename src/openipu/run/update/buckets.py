@@ -16,9 +16,9 @@ from openipu.run import thresholds
 from openipu.run.kernels import Run
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.memory.host_memory import reserve_zeros
-from openipu.run.rewrites.half.rounded_draws import Rows, round_rows_into
+from openipu.run.rewrites.half.stochastic_rounding import Rows, round_rows_into
 from openipu.run.update.functions import RuleFunctions
-from openipu.run.update.rules import GRADIENT_ROLE, PARAMETER_ROLE, ChanceRounding
+from openipu.run.update.rules import GRADIENT_ROLE, PARAMETER_ROLE, StochasticRounding
 
 _ALIGNED_ELEMENTS = 16  # parameters start on cache lines
 
@@ -33,7 +33,7 @@ class Bucket:
         memory: DeviceMemory,
         gradient_dtype: torch.dtype,
         accumulate: bool,
-        roundings: Mapping[str, ChanceRounding],
+        roundings: Mapping[str, StochasticRounding],
         rounding_kernel: Run | None,
     ) -> None:
         self.parameters = tuple(parameters)
@@ -71,7 +71,7 @@ class Bucket:
             return max(1, self._length) if one_pass else thresholds.UPDATE_PIECE_ELEMENTS
         if len(self.parameters) > 1:
             return max(1, self._length)
-        columns = max(1, self._count_columns(0))  # bits are drawn by rows
+        columns = max(1, self._count_columns(0))  # bits are sampled by rows
         return max(1, thresholds.UPDATE_PIECE_ELEMENTS // columns) * columns
 
     def _count_columns(self, index: int) -> int:
@@ -118,7 +118,9 @@ class Bucket:
         for place, roundings in self._roundings.items():
             self._round(start, wide[place], piece[place], roundings)
 
-    def _round(self, start: int, new: torch.Tensor, held: torch.Tensor, roundings: Sequence[ChanceRounding]) -> None:
+    def _round(
+        self, start: int, new: torch.Tensor, held: torch.Tensor, roundings: Sequence[StochasticRounding]
+    ) -> None:
         for index, rounding in enumerate(roundings):
             columns, size = self._count_columns(index), self._shapes[index].numel()
             begin, end = self._starts[index], self._starts[index] + size
@@ -128,7 +130,7 @@ class Bucket:
                 begin, end = 0, len(new)
             rows = Rows(start // columns, (end - begin) // columns, columns)
             some = held[begin:end], new[begin:end]
-            round_rows_into(*some, self._seed, rounding.draw, rows, rounding.overflow, self._rounding_kernel)
+            round_rows_into(*some, self._seed, rounding.sample, rows, rounding.overflow, self._rounding_kernel)
 
     def clear(self) -> None:
         """Start accumulating anew."""
@@ -146,7 +148,7 @@ class BucketGroup:
         memory: DeviceMemory,
         gradient_dtype: torch.dtype,
         accumulate: bool,
-        roundings: Mapping[str, ChanceRounding],
+        roundings: Mapping[str, StochasticRounding],
         rounding_kernel: Run | None,
     ) -> None:
         self._functions = functions

@@ -18,7 +18,7 @@ from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.drafts.random_numbers import random_bits
 from openipu.run.rewrites.half.rounding import apply_number_options, round_half
 from openipu.run.rewrites.simplify import simplify
-from openipu.run.update.rules import ChanceRounding, UpdatePlan, plan_update
+from openipu.run.update.rules import StochasticRounding, UpdatePlan, plan_update
 from openipu.run.update.stacked_scalars import separate_scalars
 
 
@@ -55,14 +55,14 @@ def plan_captured_update(program: Program, options: RunOptions) -> UpdatePlan:
     return UpdatePlan(draft, (), names, dtypes)
 
 
-def _find_roundings(draft: Draft) -> dict[str, ChanceRounding] | None:
+def _find_roundings(draft: Draft) -> dict[str, StochasticRounding] | None:
     """How each half weight and each half state is rounded; None if anything else is rounded, too."""
-    found: dict[str, ChanceRounding] = {}
+    found: dict[str, StochasticRounding] = {}
     for node, entry in zip(draft.results, draft.outputs, strict=True):
         if node.target is round_half and entry.kind in (OutputKind.PARAMETER, OutputKind.STATE):
             _, bits, overflow = node.args
             if not isinstance(bits, fx.Node) or bits.target is not random_bits or len(node.users) != 1:
                 return None
-            found[entry.name] = ChanceRounding(int(bits.args[1]), str(overflow))  # type: ignore[arg-type]
+            found[entry.name] = StochasticRounding(int(bits.args[1]), str(overflow))  # type: ignore[arg-type]
     count = sum(node.target is round_half for node in draft.graph.nodes)
     return found if count == len(found) else None

@@ -21,7 +21,7 @@ from openipu.run.rewrites.simplify import simplify
 from openipu.run.update.groups import GRADIENT_ROLE, PARAMETER_ROLE, group_alike
 from openipu.run.update.stacked_scalars import separate_scalars
 
-__all__ = ["GRADIENT_ROLE", "PARAMETER_ROLE", "ChanceRounding", "Family", "Rule", "UpdatePlan", "plan_update"]
+__all__ = ["GRADIENT_ROLE", "PARAMETER_ROLE", "Family", "Rule", "StochasticRounding", "UpdatePlan", "plan_update"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +46,10 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class ChanceRounding:
+class StochasticRounding:
     """Stochastic rounding of a new weight, or of new state, to half."""
 
-    draw: int  # which bits of the update's seed
+    sample: int  # which bits of the update's seed
     overflow: str
 
 
@@ -61,7 +61,7 @@ class UpdatePlan:
     families: tuple[Family, ...]
     other_parameters: tuple[str, ...]  # updated by the captured graph itself
     gradient_dtypes: Mapping[str, torch.dtype]
-    roundings: Mapping[str, ChanceRounding] = field(default_factory=dict)  # of families, by parameter or state
+    roundings: Mapping[str, StochasticRounding] = field(default_factory=dict)  # of families, by parameter or state
 
 
 class _NotElementwiseError(Exception):

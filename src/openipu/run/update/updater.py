@@ -19,7 +19,7 @@ from openipu.run.drafts.rules import apply_rules
 from openipu.run.kernels import KernelLibrary, Run
 from openipu.run.kernels.catalog import ROUND, STOCHASTIC_ROUNDING
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.rewrites.half import rounded_draws
+from openipu.run.rewrites.half import stochastic_rounding
 from openipu.run.rewrites.half.rounding import UPDATE_SEED
 from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
 from openipu.run.update.buckets import Bucket, BucketGroup, divide_parameters, name_tensor
@@ -141,7 +141,7 @@ class _Part:
         self._results = tuple(dict.fromkeys(wanted))
         graph, copies = copy_ancestors(draft.graph, self._results)
         graph.output(tuple(copies[node] for node in self._results))
-        apply_rules(graph, rounded_draws.RULES)
+        apply_rules(graph, stochastic_rounding.RULES)
         if rounding is not None:
             bind_rounding(graph, rounding)
         bound: dict[str, Any] = {

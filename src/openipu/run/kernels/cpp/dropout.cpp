@@ -1,4 +1,5 @@
-// Dropout: multiplies by a mask that it draws on the way and never writes down, in one pass over memory, also in place.
+// Dropout: multiplies by a mask that it samples on the way and never writes down, in one pass over memory, also in
+// place.
 #include "half_numbers.hpp"
 #include "kernel.hpp"
 #include "random_bits.hpp"
@@ -7,8 +8,8 @@ struct DropoutArguments {
   const float* values;
   float* results;
   const int32_t* seeds;
-  int64_t seed_count, draw;
-  int64_t rounding_draw;  // that rounds the factor of each element to half; none if it is negative
+  int64_t seed_count, sample;
+  int64_t rounding_sample;  // that rounds the factor of each element to half; none if it is negative
   int64_t rows, columns;
   float factor;
   int32_t quantile, threads;
@@ -41,16 +42,16 @@ void drop_row(const float* values, float* results, int64_t count, uint32_t key, 
 
 KERNEL(apply_dropout, DropoutArguments) {
   const DropoutArguments given = *arguments;
-  const DrawnRows drawn{given.seeds, given.seed_count, given.draw, 0, nullptr, given.rows, given.columns};
-  walk_rows(drawn, given.threads, [=](int64_t start, int64_t size, uint32_t key) {
+  const SampledRows sampled{given.seeds, given.seed_count, given.sample, 0, nullptr, given.rows, given.columns};
+  walk_rows(sampled, given.threads, [=](int64_t start, int64_t size, uint32_t key) {
     const float* values = given.values + start;
     float* results = given.results + start;
-    if (given.rounding_draw < 0) {
+    if (given.rounding_sample < 0) {
       drop_row<false>(values, results, size, key, 0, given.quantile, given.factor);
       return;
     }
     const int64_t line = start / given.columns;
-    const uint32_t row_key = find_key(given.seeds[line / given.rows], given.rounding_draw, line % given.rows);
+    const uint32_t row_key = find_key(given.seeds[line / given.rows], given.rounding_sample, line % given.rows);
     const uint32_t rounding_key = row_key + uint32_t(start % given.columns) * COLUMN_STEP;
     drop_row<true>(values, results, size, key, rounding_key, given.quantile, given.factor);
   });

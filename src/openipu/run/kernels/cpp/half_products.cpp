@@ -19,7 +19,7 @@ struct HalfProductArguments {
   float* scratch;       // for each thread, depth * (16 + strip_columns) numbers
   int64_t left_input_stride, left_row_stride, right_input_stride, right_column_stride;
   int64_t depth, height, width, chunk;
-  int64_t first_draw, last_draw, addend_draw;
+  int64_t first_sample, last_sample, addend_sample;
   int64_t strip_columns;  // whose inputs stay in the cache
   int32_t left_half, right_half, result_half, overflow, threads;
 };
@@ -87,7 +87,7 @@ struct Roundings {
   const uint32_t* keys;
   UintVector columns;
 };
-inline UintVector draw_bits(const uint32_t* keys, UintVector columns, int row, int side) {
+inline UintVector sample_bits(const uint32_t* keys, UintVector columns, int row, int side) {
   return mix(columns + (keys[row] + uint32_t(side * LANES) * COLUMN_STEP));
 }
 // Whether all numbers are normal in half, and stay so whatever they are rounded to.
@@ -113,7 +113,7 @@ ALWAYS_INLINE void round_sums(FloatVector sums[BLOCK_ROWS][2], const uint32_t* k
     for (int row = 0; row < BLOCK_ROWS; row++) UNROLL_ALL
     for (int side = 0; side < 2; side++)
       sums[row][side] =
-          (FloatVector)(((UintVector)sums[row][side] + (draw_bits(keys, columns, row, side) >> 19)) & 0xffffe000u);
+          (FloatVector)(((UintVector)sums[row][side] + (sample_bits(keys, columns, row, side) >> 19)) & 0xffffe000u);
     return;
   }
   UNROLL_ALL
@@ -121,7 +121,7 @@ ALWAYS_INLINE void round_sums(FloatVector sums[BLOCK_ROWS][2], const uint32_t* k
   for (int side = 0; side < 2; side++) {
     const UintVector codes = (UintVector)sums[row][side];
     if constexpr (STOCHASTIC)
-      sums[row][side] = (FloatVector)round_by_bits<OVERFLOW_KIND>(codes, draw_bits(keys, columns, row, side));
+      sums[row][side] = (FloatVector)round_by_bits<OVERFLOW_KIND>(codes, sample_bits(keys, columns, row, side));
     else
       sums[row][side] = (FloatVector)round_to_nearest<OVERFLOW_KIND>(codes);
   }
@@ -179,13 +179,13 @@ struct HalfProduct {
   void* result;
   int64_t depth, chunk;
   const int32_t* seed;  // or null, where it is rounded to nearest
-  int64_t first_draw, last_draw, added_draw;
+  int64_t first_sample, last_sample, added_sample;
   bool half;
   decltype(&sum_in_registers<0, true>) sum;
   int64_t broad;  // columns whose inputs stay in the cache
-  // The draw that rounds behind a chunk, or behind the addend.
-  int64_t find_draw(int64_t part, int64_t parts) const {
-    return part == parts ? added_draw : part == parts - 1 ? last_draw : first_draw + part;
+  // The sample that rounds behind a chunk, or behind the addend.
+  int64_t find_sample(int64_t part, int64_t parts) const {
+    return part == parts ? added_sample : part == parts - 1 ? last_sample : first_sample + part;
   }
   void multiply(int64_t top, int64_t bottom, int64_t from, int64_t to, float* scratch) const {
     const int64_t chunks = (depth + chunk - 1) / chunk;
@@ -201,7 +201,7 @@ struct HalfProduct {
         gather_strip<LANES>(left, row, depth, strip);
         for (int64_t part = 0; seed && part <= chunks; part++)
           for (int64_t place = 0; place < rows; place++)
-            keys[part * BLOCK_ROWS + place] = find_key(*seed, find_draw(part, chunks), row + place);
+            keys[part * BLOCK_ROWS + place] = find_key(*seed, find_sample(part, chunks), row + place);
         for (int64_t column = side; column < end; column += BLOCK_COLUMNS) {
           const int64_t columns = smaller(BLOCK_COLUMNS, right.count - column);
           float whole[BLOCK_ROWS * BLOCK_COLUMNS], added[BLOCK_COLUMNS] = {};
@@ -232,9 +232,9 @@ KERNEL(multiply_in_half, HalfProductArguments) {
       given.depth,
       given.chunk,
       given.seed,
-      given.first_draw,
-      given.last_draw,
-      given.addend_draw,
+      given.first_sample,
+      given.last_sample,
+      given.addend_sample,
       given.result_half != 0,
       KINDS[given.overflow][given.seed != nullptr],
       given.strip_columns};

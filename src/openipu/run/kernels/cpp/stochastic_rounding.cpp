@@ -1,4 +1,4 @@
-// Stochastic rounding to half: draws random bits and rounds in one pass over memory, to half, or to float32 numbers
+// Stochastic rounding to half: samples random bits and rounds in one pass over memory, to half, or to float32 numbers
 // that half has, also in place. Bit by bit the same as `numerics/rounding.py`.
 #include "half_numbers.hpp"
 #include "kernel.hpp"
@@ -9,7 +9,7 @@ struct RoundingArguments {
   void* results;  // float32 or half
   const int32_t* seeds;
   const int64_t* places;  // of rows, or null where they follow one another
-  int64_t seed_count, draw, first_row, rows, columns;
+  int64_t seed_count, sample, first_row, rows, columns;
   int32_t overflow, wide, threads;
 };
 
@@ -32,9 +32,9 @@ template <int OVERFLOW_KIND, typename Result>
 void round_rows(const RoundingArguments& given) {
   const float* values = given.values;
   Result* results = static_cast<Result*>(given.results);
-  const DrawnRows drawn{given.seeds,  given.seed_count, given.draw,   given.first_row,
-                        given.places, given.rows,       given.columns};
-  walk_rows(drawn, given.threads, [=](int64_t start, int64_t size, uint32_t key) {
+  const SampledRows sampled{given.seeds,  given.seed_count, given.sample, given.first_row,
+                            given.places, given.rows,       given.columns};
+  walk_rows(sampled, given.threads, [=](int64_t start, int64_t size, uint32_t key) {
     round_row<OVERFLOW_KIND>(values + start, results + start, size, key);
   });
 }

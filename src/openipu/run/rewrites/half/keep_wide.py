@@ -17,7 +17,7 @@ from torch import fx
 from openipu.run.drafts.ownership import is_last_use
 from openipu.run.drafts.rules import Match, Rule, Search, Value, Writer, matched, op
 from openipu.run.rewrites.half.conversions import convert, converts_to, set_format
-from openipu.run.rewrites.half.rounded_draws import round_by_chance, round_in_place, round_wide
+from openipu.run.rewrites.half.stochastic_rounding import round_in_place, round_stochastically, round_wide
 from openipu.run.rewrites.half.widen_products import REPEATED_VIEWS
 
 aten = torch.ops.aten
@@ -74,7 +74,7 @@ def _read_wide(match: Match, writer: Writer, wide: fx.Node) -> None:
 
 _READERS = frozenset({"readers"})
 ROUNDED_WIDE = (
-    Rule("rounded in float32", Search((round_by_chance,), _find_rounded), _round_wide, shared=_READERS),
+    Rule("rounded in float32", Search((round_stochastically,), _find_rounded), _round_wide, shared=_READERS),
     Rule("mask in float32", Search((aten._to_copy.default,), _find_mask), _convert_wide, shared=_READERS),
 )
 

@@ -25,15 +25,15 @@ from openipu.run.kernels import OperandError, Run, address_of, address_of_matrix
 from openipu.run.kernels.catalog import HalfProductArguments
 from openipu.run.memory.host_memory import borrow_scratch
 from openipu.run.rewrites.half.conversions import converts_to, is_half, set_format
-from openipu.run.rewrites.half.rounded_draws import OVERFLOWS, round_by_chance, round_in_place, round_wide
 from openipu.run.rewrites.half.rounding import round_half
+from openipu.run.rewrites.half.stochastic_rounding import OVERFLOWS, round_in_place, round_stochastically, round_wide
 
 aten = torch.ops.aten
 
 _LANES, _STRIP = 16, 32  # rows and columns that lie together in its scratch, at most
 
 _round_half = round_half._op
-_BY_CHANCE = (round_in_place, round_wide, round_by_chance)
+_STOCHASTIC = (round_in_place, round_wide, round_stochastically)
 
 
 def has_chunks(graph: fx.Graph) -> bool:
@@ -48,7 +48,7 @@ def multiply_in_half(
     addend: torch.Tensor | None,
     chunk: int,
     seed: torch.Tensor | None,
-    draws: tuple[int, int, int],
+    samples: tuple[int, int, int],
     overflow: str,
     dtype: torch.dtype,
     run: Run,
@@ -85,9 +85,9 @@ def multiply_in_half(
             height=height,
             width=width,
             chunk=chunk,
-            first_draw=draws[0],
-            last_draw=draws[1],
-            addend_draw=draws[2],
+            first_sample=samples[0],
+            last_sample=samples[1],
+            addend_sample=samples[2],
             strip_columns=columns,
             left_half=left_half,
             right_half=right_half,
@@ -96,7 +96,7 @@ def multiply_in_half(
             threads=threads,
         )
     except OperandError:
-        return _multiply_plainly(left, right, row, chunk, seed, draws, overflow, dtype)
+        return _multiply_plainly(left, right, row, chunk, seed, samples, overflow, dtype)
     run(arguments)
     return result
 
@@ -107,25 +107,25 @@ def _multiply_plainly(
     addend: torch.Tensor | None,
     chunk: int,
     seed: torch.Tensor | None,
-    draws: tuple[int, int, int],
+    samples: tuple[int, int, int],
     overflow: str,
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """The same by operators."""
 
-    def round_sum(total: torch.Tensor, draw: int) -> torch.Tensor:
+    def round_sum(total: torch.Tensor, sample: int) -> torch.Tensor:
         if seed is None:
             rounded: torch.Tensor = _round_half(total, None, overflow)
             return rounded.float()
-        return round_wide(total, seed, draw, total.shape, overflow)
+        return round_wide(total, seed, sample, total.shape, overflow)
 
     left, right = left.float(), right.float()
     parts = list(zip(torch.split(left, chunk, 1), torch.split(right, chunk, 0), strict=True))
     total = torch.zeros(left.shape[0], right.shape[1], dtype=torch.float32)
     for place, (some, others) in enumerate(parts):
-        total = round_sum(total + some @ others, draws[1] if place == len(parts) - 1 else draws[0] + place)
+        total = round_sum(total + some @ others, samples[1] if place == len(parts) - 1 else samples[0] + place)
     if addend is not None:
-        total = round_sum(total + addend, draws[2])
+        total = round_sum(total + addend, samples[2])
     return total.to(dtype)
 
 
@@ -141,7 +141,7 @@ def make_rules(run: Run, *, updates: bool = False) -> tuple[Rule, ...]:
         dtype = torch.float32 if match["readers"] else match.root.meta["val"].dtype
         with writer.before(chain.end):
             operands = [_read_half(writer, value, updates) for value in (chain.left, chain.right)]
-            settings = (chain.addend, chain.chunk, first.seed, chain.list_draws(), first.overflow, dtype, run)
+            settings = (chain.addend, chain.chunk, first.seed, chain.list_samples(), first.overflow, dtype, run)
             joined = set_format(writer.call(multiply_in_half, *operands, *settings), dtype)
         for reader in match["readers"]:
             writer.replace(reader, joined)
@@ -170,7 +170,7 @@ class _Rounding:
 
     result: fx.Node
     seed: fx.Node | None
-    draw: int
+    sample: int
     overflow: str
 
     @classmethod
@@ -180,9 +180,9 @@ class _Rounding:
             return None
         (node,) = total.users
         arguments: tuple[Any, ...] = node.args
-        seed, draw, overflow = None, 0, Overflow.INFINITY.value
-        if node.target in _BY_CHANCE:
-            seed, draw, overflow = arguments[1], arguments[2], arguments[4]
+        seed, sample, overflow = None, 0, Overflow.INFINITY.value
+        if node.target in _STOCHASTIC:
+            seed, sample, overflow = arguments[1], arguments[2], arguments[4]
         elif node.target is round_half and arguments[1] is None:
             overflow = arguments[2]
         elif not converts_to(node, torch.float16):
@@ -193,7 +193,7 @@ class _Rounding:
             (node,) = node.users
             if not converts_to(node, torch.float32):
                 return None
-        return cls(node, seed, draw, overflow)
+        return cls(node, seed, sample, overflow)
 
 
 @dataclass(frozen=True)
@@ -249,17 +249,17 @@ class _Chain:
             return None
         return _Chain(self.left, self.right, self.chunk, self.end, (*self.roundings, last), added[1])
 
-    def list_draws(self) -> tuple[int, int, int]:
-        draws = [rounding.draw for rounding in self.roundings]
-        return (draws[0], draws[-2], draws[-1]) if self.addend is not None else (draws[0], draws[-1], 0)
+    def list_samples(self) -> tuple[int, int, int]:
+        samples = [rounding.sample for rounding in self.roundings]
+        return (samples[0], samples[-2], samples[-1]) if self.addend is not None else (samples[0], samples[-1], 0)
 
     def _suits(self) -> bool:
-        """Whether all sums are rounded alike, by draws that follow one another, and both operands can be read."""
+        """Whether all sums are rounded alike, by samples that follow one another, and both operands can be read."""
         first = self.roundings[0]
         middle = self.roundings[: -1 if self.addend is None else -2]
         return (
             all((each.seed, each.overflow) == (first.seed, first.overflow) for each in self.roundings)
-            and all(each.draw == first.draw + place * (first.seed is not None) for place, each in enumerate(middle))
+            and all(each.sample == first.sample + place * (first.seed is not None) for place, each in enumerate(middle))
             and (first.seed is None or first.seed.meta["val"].numel() == 1)
             and all(value.meta["val"].dtype is torch.float32 for value in (self.left, self.right))
             and all(

@@ -95,14 +95,14 @@ def round_values(overflow: Overflow, values: torch.Tensor, bits: torch.Tensor | 
 
 def _run_round_half(values: torch.Tensor, bits: torch.Tensor | None, overflow: str) -> torch.Tensor:
     """What `round_values` gives, with as few passes over memory as may be."""
-    rounded = values.to(torch.float16) if bits is None else _round_by_chance(values, bits)
+    rounded = values.to(torch.float16) if bits is None else _round_stochastically(values, bits)
     # Looking is cheaper than repairing, and overflow is rare.
     if (bits is None and overflow == Overflow.INFINITY) or bool(rounded.isfinite().all()):
         return rounded
     return round_values(Overflow(overflow), values, bits)
 
 
-def _round_by_chance(values: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
+def _round_stochastically(values: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
     """Stochastic rounding of finite numbers. The sign bit of a float32 is left alone by what is added to the others."""
     dropped = FLOAT16.dropped_bits
     chances = torch.bitwise_right_shift(bits, 32 - dropped).bitwise_and_((1 << dropped) - 1)

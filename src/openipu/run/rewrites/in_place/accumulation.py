@@ -22,8 +22,8 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.random_numbers import random_bits
 from openipu.run.drafts.rules import Constant, Is, Match, Rule, Value, Writer, op
 from openipu.run.kernels import Run
-from openipu.run.rewrites.half.rounded_draws import Rows, round_rows_into
 from openipu.run.rewrites.half.rounding import round_half
+from openipu.run.rewrites.half.stochastic_rounding import Rows, round_rows_into
 
 aten = torch.ops.aten
 
@@ -74,7 +74,7 @@ def add_rounded_rows(
     padding: int,
     scale: float,
     seed: torch.Tensor | None,
-    draw: int,
+    sample: int,
     overflow: str,
     run: Run | None = None,
 ) -> None:
@@ -88,7 +88,7 @@ def add_rounded_rows(
         rounded = round_half(sums, None, overflow)
     else:
         rounded = torch.empty_like(sums, dtype=torch.float16)
-        round_rows_into(rounded, sums, seed, draw, Rows(0, len(used), total.shape[1], used), overflow, run)
+        round_rows_into(rounded, sums, seed, sample, Rows(0, len(used), total.shape[1], used), overflow, run)
     total[used] = total[used].add_(rounded, alpha=scale)
 
 
@@ -139,7 +139,7 @@ def _add_part(
 def _is_rounded_sum_of_rows(node: fx.Node) -> bool:
     """The gradient of an embedding with far more rows than were looked up, rounded to half for the accumulator."""
     narrows = node.target is aten._to_copy.default and dict(node.kwargs) == {"dtype": torch.float16}
-    rounds = node.target is round_half and (node.args[1] is None or _is_own_draw(node.args[1]))
+    rounds = node.target is round_half and (node.args[1] is None or _is_own_sample(node.args[1]))
     rows = node.args[0] if narrows or rounds else None
     if not _is_sum_of_rows(rows) or not isinstance(rows, fx.Node) or set(rows.users) != {node}:
         return False
@@ -158,7 +158,7 @@ def _is_sparse(rows: fx.Node) -> bool:
     return bool(rows.meta["val"].shape[0] > thresholds.SPARSE_EMBEDDING_ROWS * places.meta["val"].numel())
 
 
-def _is_own_draw(bits: Any) -> bool:
+def _is_own_sample(bits: Any) -> bool:
     return isinstance(bits, fx.Node) and bits.target is random_bits and len(bits.users) == 1
 
 
@@ -166,8 +166,8 @@ def _add_rounded_part(graph: fx.Graph, accumulator: fx.Node, part: fx.Node, scal
     rows, *rounding = part.args
     assert isinstance(rows, fx.Node)
     bits, overflow = rounding or (None, Overflow.INFINITY.value)
-    draw = bits.args[:2] if isinstance(bits, fx.Node) else (None, 0)
-    graph.call_function(add_rounded_rows, (accumulator, *rows.args[:2], rows.args[3], scale, *draw, overflow))
+    sample = bits.args[:2] if isinstance(bits, fx.Node) else (None, 0)
+    graph.call_function(add_rounded_rows, (accumulator, *rows.args[:2], rows.args[3], scale, *sample, overflow))
     graph.erase_node(part)
     graph.erase_node(rows)
     if isinstance(bits, fx.Node):

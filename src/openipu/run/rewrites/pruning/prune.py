@@ -6,8 +6,8 @@ entry is computed for it alone, as far down as nothing reads the others, and so 
 where it meets a gradient of all entries. Of the last layer of a transformer, keys and values alone are left for all
 tokens.
 
-Sums lose terms that were zero, so that last bits may differ. Draws keep their places, and so their bits. A number that
-is not finite, in an entry that nobody reads, no longer makes gradients not finite.
+Sums lose terms that were zero, so that last bits may differ. Samples keep their places, and so their bits. A number
+that is not finite, in an entry that nobody reads, no longer makes gradients not finite.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class _Narrower:
                 return source
             return self._call(node, aten.unsqueeze.default, (source, axis.dim))
         if node.target is random_bits:
-            seed, draw, _ = node.args
-            return self._call(node, random_rows, (seed, draw, shape, axis.index, axis.size))
+            seed, sample, _ = node.args
+            return self._call(node, random_rows, (seed, sample, shape, axis.index, axis.size))
         args: tuple[Any, ...] = tuple(
             self._read(value, find_needed(node, axis, place)) if isinstance(value, fx.Node) else value
             for place, value in enumerate(node.args)

@@ -1,9 +1,9 @@
 """Dropout in one pass over memory, and without a mask in memory.
 
-In: a draft whose dropouts multiply by a mask, drawn for them in some ten passes and kept for their gradients. Out: the
-same draft, in which a C++ kernel draws the mask while it multiplies, once more for the
-gradient. A mask in half, whose factor stochastic rounding makes a different one for each element, is drawn and rounded
-so as well. The results are the same to the bit.
+In: a draft whose dropouts multiply by a mask, sampled for them in some ten passes and kept for their gradients. Out:
+the same draft, in which a C++ kernel samples the mask while it multiplies, once more for the gradient. A mask in half,
+whose factor stochastic rounding makes a different one for each element, is sampled and rounded so as well. The results
+are the same to the bit.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch import fx
 
 from openipu.numerics import Overflow
 from openipu.run.drafts.ownership import gives_fresh_memory
-from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.drafts.random_numbers import random_bits, sample_bits
 from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 from openipu.run.kernels import OperandError, Run, address_of
 from openipu.run.kernels.catalog import DropoutArguments
-from openipu.run.rewrites.half.rounded_draws import round_in_place, round_wide
 from openipu.run.rewrites.half.rounding import round_half
+from openipu.run.rewrites.half.stochastic_rounding import round_in_place, round_wide
 
 aten = torch.ops.aten
 
 _LARGEST_HALF = 65504.0
 
-UNROUNDED = -1  # no draw has this number
+UNROUNDED = -1  # no sample has this number
 
 
 def find_masks(graph: fx.Graph) -> list[fx.Node]:
@@ -74,25 +74,25 @@ def _find(product: fx.Node) -> Match | None:
 def keep_elements(
     values: torch.Tensor,
     seed: torch.Tensor,
-    draw: int,
+    sample: int,
     shape: Sequence[int],
     quantile: int,
     factor: float,
     rounding: int,
     run: Run,
 ) -> torch.Tensor:
-    """Multiply by the factor where the bits of this draw are below the quantile, and by 0 elsewhere.
+    """Multiply by the factor where the bits of this sample are below the quantile, and by 0 elsewhere.
 
-    `rounding`: the draw by which the factor of each element is rounded to half.
+    `rounding`: the sample by which the factor of each element is rounded to half.
     """
     held = values.contiguous()
-    return _keep(held, torch.empty_like(held), seed, draw, shape, quantile, factor, rounding, run)
+    return _keep(held, torch.empty_like(held), seed, sample, shape, quantile, factor, rounding, run)
 
 
 def keep_in_place(
     values: torch.Tensor,
     seed: torch.Tensor,
-    draw: int,
+    sample: int,
     shape: Sequence[int],
     quantile: int,
     factor: float,
@@ -101,14 +101,14 @@ def keep_in_place(
 ) -> torch.Tensor:
     """The same in the memory of the values, if they lie in order."""
     held = values.contiguous()
-    return _keep(held, held, seed, draw, shape, quantile, factor, rounding, run)
+    return _keep(held, held, seed, sample, shape, quantile, factor, rounding, run)
 
 
 def _keep(
     values: torch.Tensor,
     results: torch.Tensor,
     seed: torch.Tensor,
-    draw: int,
+    sample: int,
     shape: Sequence[int],
     quantile: int,
     factor: float,
@@ -123,8 +123,8 @@ def _keep(
             results=address_of(results, count),
             seeds=address_of(seeds, seed.numel(), torch.int32),
             seed_count=seed.numel(),
-            draw=draw,
-            rounding_draw=rounding,
+            sample=sample,
+            rounding_sample=rounding,
             rows=rows,
             columns=columns,
             factor=factor,
@@ -132,7 +132,7 @@ def _keep(
             threads=torch.get_num_threads(),
         )
     except OperandError:
-        return _keep_plainly(values, seed, draw, shape, quantile, factor, rounding)
+        return _keep_plainly(values, seed, sample, shape, quantile, factor, rounding)
     run(arguments)
     return results
 
@@ -140,14 +140,14 @@ def _keep(
 def _keep_plainly(
     values: torch.Tensor,
     seed: torch.Tensor,
-    draw: int,
+    sample: int,
     shape: Sequence[int],
     quantile: int,
     factor: float,
     rounding: int,
 ) -> torch.Tensor:
     """The same by operators."""
-    factors = torch.where(draw_bits(seed, draw, shape) < quantile, factor, 0.0).to(torch.float32)
+    factors = torch.where(sample_bits(seed, sample, shape) < quantile, factor, 0.0).to(torch.float32)
     if rounding != UNROUNDED:
         factors = round_wide(factors, seed, rounding, shape, Overflow.INFINITY.value)
     return values * factors.view(values.shape)
@@ -162,16 +162,16 @@ def _keeps(node: fx.Node) -> bool:
 
 
 def _read_mask(node: Any) -> tuple[Any, ...] | None:
-    """The seed, the draw and its shape, the quantile and the factor of a mask, and the draw that rounds that."""
+    """The seed, the sample and its shape, the quantile and the factor of a mask, and the sample that rounds that."""
     if not isinstance(node, fx.Node):
         return None
     if node.target in (round_in_place, round_wide):
         operands: tuple[Any, ...] = node.args
-        values, seed, draw, shape, _ = operands
+        values, seed, sample, shape, _ = operands
         found = _read_mask(values)
         if found is None or len(values.users) != 1 or (found[0], list(found[2])) != (seed, list(shape)):
             return None
-        return (*found[:5], draw) if found[5] == UNROUNDED and abs(found[4]) < _LARGEST_HALF else None
+        return (*found[:5], sample) if found[5] == UNROUNDED and abs(found[4]) < _LARGEST_HALF else None
     factor, chosen = 1.0, node
     if node.target is aten.div.Scalar and isinstance(node.args[0], fx.Node) and isinstance(node.args[1], int | float):
         # Divided as the operator does it, in float32.

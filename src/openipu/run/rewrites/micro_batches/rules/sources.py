@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.run.drafts.random_numbers import DRAWS
+from openipu.run.drafts.random_numbers import RANDOM_BITS
 from openipu.run.rewrites.micro_batches.arguments import read_arguments
 from openipu.run.rewrites.micro_batches.writer import BatchWriter, Value, read_shape
 
@@ -48,4 +48,4 @@ def _batch_random_bits(writer: BatchWriter, node: fx.Node) -> Value:
     return writer.repeat(node)  # a vector of seeds gives one dimension more
 
 
-SOURCES: dict[Any, Any] = dict.fromkeys(DRAWS, _batch_random_bits)
+SOURCES: dict[Any, Any] = dict.fromkeys(RANDOM_BITS, _batch_random_bits)

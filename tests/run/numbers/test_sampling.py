@@ -1,4 +1,4 @@
-"""Random bits are a function of the seed, the draw and the place, and look like chance."""
+"""Random bits are a function of the seed, the sample and the place, and look like chance."""
 
 import math
 
@@ -10,7 +10,7 @@ from openipu.capture import capture_program
 from openipu.graph import InputKind, RunOptions
 from openipu.run import Executable
 from openipu.run.drafts.draft import draft_graph
-from openipu.run.drafts.random_numbers import compute_bits, draw_bits, random_bits, sample_from_seed
+from openipu.run.drafts.random_numbers import compute_bits, random_bits, sample_bits, sample_from_seed
 
 SEED = torch.tensor(123456789, dtype=torch.int32)
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 65), (64, 1024)]
@@ -18,27 +18,27 @@ SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 65), (64, 1024)]
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_quick_form_gives_the_bits_of_the_plain_one(shape):
-    assert draw_bits(SEED, 3, shape).shape == shape
-    assert torch.equal(draw_bits(SEED, 3, shape), compute_bits(SEED, 3, shape))
+    assert sample_bits(SEED, 3, shape).shape == shape
+    assert torch.equal(sample_bits(SEED, 3, shape), compute_bits(SEED, 3, shape))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_vector_of_seeds_gives_what_each_seed_gives(shape):
     seeds = torch.tensor([5, -7, 2**31 - 1], dtype=torch.int32)
-    for one, bits in zip(seeds, draw_bits(seeds, 1, shape), strict=True):
-        assert torch.equal(bits, draw_bits(one, 1, shape))
-    assert torch.equal(draw_bits(seeds, 1, shape), compute_bits(seeds, 1, shape))
+    for one, bits in zip(seeds, sample_bits(seeds, 1, shape), strict=True):
+        assert torch.equal(bits, sample_bits(one, 1, shape))
+    assert torch.equal(sample_bits(seeds, 1, shape), compute_bits(seeds, 1, shape))
 
 
-def test_every_seed_draw_and_place_has_bits_of_its_own():
-    one = draw_bits(SEED, 0, (200, 100))
+def test_every_seed_sample_and_place_has_bits_of_its_own():
+    one = sample_bits(SEED, 0, (200, 100))
     assert one.unique().numel() > 0.999 * one.numel()
-    for other in (draw_bits(SEED, 1, (200, 100)), draw_bits(SEED + 1, 0, (200, 100))):
+    for other in (sample_bits(SEED, 1, (200, 100)), sample_bits(SEED + 1, 0, (200, 100))):
         assert (one == other).sum() < 5
 
 
 def test_bits_are_even_and_uncorrelated():
-    bits = draw_bits(SEED, 0, (512, 512)).to(torch.float64) / 2**32 + 0.5
+    bits = sample_bits(SEED, 0, (512, 512)).to(torch.float64) / 2**32 + 0.5
     count = bits.numel()
     counts = torch.histc(bits, 256, 0, 1)
     expected = count / 256
@@ -71,7 +71,7 @@ def test_dropout_becomes_a_function_of_the_seed():
     arguments = {InputKind.SEED: SEED, InputKind.INPUT: torch.ones(4, 8)}
     by_node = {entry.node: arguments[entry.kind] for entry in draft.inputs} | draft.bound
     (result,) = module(*(by_node[node.name] for node in draft.graph.find_nodes(op="placeholder")))
-    kept = (draw_bits(SEED, 0, (4, 8)).to(torch.int64) + 2**31) < 0.75 * 2**32
+    kept = (sample_bits(SEED, 0, (4, 8)).to(torch.int64) + 2**31) < 0.75 * 2**32
     assert torch.equal(result, kept.to(torch.float32) / 0.75)
 
 
@@ -86,7 +86,7 @@ def test_dropout_becomes_a_function_of_the_seed():
     ],
     ids=["dropout", "bernoulli", "rand_like", "uniform", "rand"],
 )
-def test_draws_have_the_moments_of_their_distribution(function, mean, variance):
+def test_samples_have_the_moments_of_their_distribution(function, mean, variance):
     ones = torch.ones(100, 1000)
     program, _ = draft_of(function, ones)
     executable = Executable(program, RunOptions(random_seed=1))
@@ -96,7 +96,7 @@ def test_draws_have_the_moments_of_their_distribution(function, mean, variance):
 
 
 @pytest.mark.parametrize("probability", [0.0, 1.0])
-def test_certain_draws_are_certain(probability):
+def test_certain_samples_are_certain(probability):
     zeros = torch.zeros(50, 50)
     program, _ = draft_of(lambda x: x.bernoulli(probability), zeros)
     (values,) = Executable(program, RunOptions(random_seed=1)).run([zeros]).outputs

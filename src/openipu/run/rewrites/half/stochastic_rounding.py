@@ -1,7 +1,7 @@
-"""Stochastic rounding: drawing its bits and rounding are one call.
+"""Stochastic rounding: sampling its bits and rounding are one call.
 
-In: a graph in which random bits are drawn for one rounding. Out: the same graph with one call for both, by operators in
-some twenty passes. `bound_rounding.py` gives such calls a C++ kernel: one pass over memory, the same bits.
+In: a graph in which random bits are sampled for one rounding. Out: the same graph with one call for both, by operators
+in some twenty passes. `bound_rounding.py` gives such calls a C++ kernel: one pass over memory, the same bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from openipu.numerics import Overflow
-from openipu.run.drafts.random_numbers import draw_bits, random_bits
+from openipu.run.drafts.random_numbers import random_bits, sample_bits
 from openipu.run.drafts.rules import Constant, Match, Rule, Value, Writer, op
 from openipu.run.kernels import OperandError, Run, address_of, address_or_none
 from openipu.run.kernels.catalog import RoundingArguments
@@ -27,7 +27,7 @@ _round_half = round_half._op
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a draw: all that go before the last dimension are one."""
+    """Rows of a sample: all that go before the last dimension are one."""
 
     first: int
     count: int
@@ -38,14 +38,14 @@ class Rows:
         return torch.arange(self.first, self.first + self.count) if self.places is None else self.places
 
 
-def round_by_chance(
-    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
+def round_stochastically(
+    values: torch.Tensor, seed: torch.Tensor, sample: int, shape: Sequence[int], overflow: str, run: Run | None = None
 ) -> torch.Tensor:
-    """Float32 numbers rounded to half, up or down by the bits of this draw; by a kernel, where it is given."""
+    """Float32 numbers rounded to half, up or down by the bits of this sample; by a kernel, where it is given."""
     held = values.contiguous()
     results = torch.empty(held.shape, dtype=torch.float16)
-    if run is None or not _round(held, results, seed, draw, _count_rows(shape), overflow, run):
-        found: torch.Tensor = _round_half(values, draw_bits(seed, draw, shape), overflow)
+    if run is None or not _round(held, results, seed, sample, _count_rows(shape), overflow, run):
+        found: torch.Tensor = _round_half(values, sample_bits(seed, sample, shape), overflow)
         return found
     return results
 
@@ -54,44 +54,44 @@ def round_rows_into(
     results: torch.Tensor,
     values: torch.Tensor,
     seed: torch.Tensor,
-    draw: int,
+    sample: int,
     rows: Rows,
     overflow: str,
     run: Run | None = None,
 ) -> None:
-    """Some rows of a draw, into half memory. Values and results lie in order, whatever their shapes."""
-    if run is None or not _round(values, results, seed, draw, rows, overflow, run):
-        bits = draw_bits(seed, draw, (rows.count, rows.columns), rows.list_places())
+    """Some rows of a sample, into half memory. Values and results lie in order, whatever their shapes."""
+    if run is None or not _round(values, results, seed, sample, rows, overflow, run):
+        bits = sample_bits(seed, sample, (rows.count, rows.columns), rows.list_places())
         results.copy_(_round_half(values, bits.view(values.shape), overflow))
 
 
 def round_in_place(
-    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
+    values: torch.Tensor, seed: torch.Tensor, sample: int, shape: Sequence[int], overflow: str, run: Run | None = None
 ) -> torch.Tensor:
-    """The same numbers as `round_by_chance`, but in float32, and in the memory of the values if they lie in order."""
+    """What `round_stochastically` gives, but in float32, and in the memory of the values if they lie in order."""
     held = values.contiguous()
-    return _round_wide(held, held, seed, draw, shape, overflow, run)
+    return _round_wide(held, held, seed, sample, shape, overflow, run)
 
 
 def round_wide(
-    values: torch.Tensor, seed: torch.Tensor, draw: int, shape: Sequence[int], overflow: str, run: Run | None = None
+    values: torch.Tensor, seed: torch.Tensor, sample: int, shape: Sequence[int], overflow: str, run: Run | None = None
 ) -> torch.Tensor:
     """The same in memory of its own."""
     held = values.contiguous()
-    return _round_wide(held, torch.empty_like(held), seed, draw, shape, overflow, run)
+    return _round_wide(held, torch.empty_like(held), seed, sample, shape, overflow, run)
 
 
 def _round_wide(
     values: torch.Tensor,
     results: torch.Tensor,
     seed: torch.Tensor,
-    draw: int,
+    sample: int,
     shape: Sequence[int],
     overflow: str,
     run: Run | None,
 ) -> torch.Tensor:
-    if run is None or not _round(values, results, seed, draw, _count_rows(shape), overflow, run):
-        return round_by_chance(values, seed, draw, shape, overflow).float()
+    if run is None or not _round(values, results, seed, sample, _count_rows(shape), overflow, run):
+        return round_stochastically(values, seed, sample, shape, overflow).float()
     return results
 
 
@@ -103,7 +103,7 @@ def _round(
     values: torch.Tensor,
     results: torch.Tensor,
     seed: torch.Tensor,
-    draw: int,
+    sample: int,
     rows: Rows,
     overflow: str,
     run: Run,
@@ -118,7 +118,7 @@ def _round(
             seeds=address_of(seeds, seeds.numel(), torch.int32),
             places=address_or_none(rows.places, rows.count, torch.int64),
             seed_count=seeds.numel(),
-            draw=draw,
+            sample=sample,
             first_row=rows.first,
             rows=rows.count,
             columns=rows.columns,
@@ -133,8 +133,8 @@ def _round(
 
 
 def _round_at_once(match: Match, writer: Writer) -> fx.Node:
-    return writer.call(round_by_chance, *(match[name] for name in ("x", "seed", "draw", "shape", "overflow")))
+    return writer.call(round_stochastically, *(match[name] for name in ("x", "seed", "sample", "shape", "overflow")))
 
 
-_BITS = op(random_bits, Value("seed"), Constant("draw"), Constant("shape"))
+_BITS = op(random_bits, Value("seed"), Constant("sample"), Constant("shape"))
 RULES = (Rule("stochastic rounding", op(round_half, Value("x"), _BITS, Constant("overflow")), _round_at_once),)

@@ -16,7 +16,7 @@ from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.fusion.written_gelu import RULES
-from openipu.run.rewrites.products.packed_weights import PackedProduct, pack_weights
+from openipu.run.rewrites.products.packed_weights import PackedProduct, make_rules
 
 aten = torch.ops.aten
 ROWS = torch.randn(2, 16, 256, generator=torch.Generator().manual_seed(0))
@@ -52,7 +52,7 @@ def list_activations(model):
     program = capture(model)
     draft = draft_micro(program, RunOptions())
     apply_rules(draft.graph, RULES)
-    pack_weights(draft, DeviceMemory(program, 1))
+    apply_rules(draft.graph, make_rules(draft, DeviceMemory(program, 1)))
     draft.graph.lint()
     products = [node for node in draft.graph.nodes if isinstance(getattr(node.target, "__self__", None), PackedProduct)]
     return [node.args[2:] for node in products]

@@ -19,7 +19,8 @@ from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import GEMV
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.rewrites.products import gemv as native_gemv
+from openipu.run.rewrites.products import packed_weights
+from openipu.run.rewrites.products.gemv import GemvProduct
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +68,7 @@ def simplify(program: Program, kernels: KernelLibrary | None = None) -> Draft:
 
 
 def count_native(draft: Draft) -> int:
-    return sum(node.name.startswith("native_product") for node in draft.graph.nodes)
+    return sum(isinstance(getattr(node.target, "__self__", None), GemvProduct) for node in draft.graph.nodes)
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +139,7 @@ def test_all_products_are_replaced_with_their_biases(kernels: KernelLibrary) -> 
     draft = simplify(program, kernels)
     assert count_native(draft) == 3
     assert not draft.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor)
+    draft.drop_unread_weights()
     assert not any(entry.name in ("first.weight", "second.weight", "turned") for entry in draft.inputs)
 
 
@@ -153,6 +155,6 @@ def test_two_rows_small_programs_and_convolutions_are_left_to_others(monkeypatch
 def test_copies_end_where_the_host_has_no_room_for_them(
     kernels: KernelLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_gemv, "count_host_share", lambda: 0)
+    monkeypatch.setattr(packed_weights, "_read_host_bytes", lambda: 0)
     draft = simplify(capture(Model().eval(), torch.randn(1, 150)), kernels)
     assert count_native(draft) == 2  # weights that lie as they are read need no copy

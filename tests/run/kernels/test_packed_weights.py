@@ -11,10 +11,11 @@ from torch import nn
 from openipu.capture import capture_program
 from openipu.graph import EngineMode, InputKind, RunOptions
 from openipu.run import Executable
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.products import onednn_products, packed_weights
-from openipu.run.rewrites.products.packed_weights import PackedProduct, pack_weights
+from openipu.run.rewrites.products.packed_weights import PackedProduct, make_rules
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
 aten = torch.ops.aten
@@ -61,7 +62,8 @@ def pack(model, rows=ROWS):
     """The draft, packed, and the names of its operators."""
     program = capture(model, rows)
     draft = draft_micro(program, RunOptions())
-    pack_weights(draft, DeviceMemory(program, 1))
+    apply_rules(draft.graph, make_rules(draft, DeviceMemory(program, 1)))
+    draft.drop_unread_weights()
     targets = [node.target for node in draft.graph.find_nodes(op="call_function", target=aten.addmm.default)]
     packed = [node for node in draft.graph.nodes if isinstance(getattr(node.target, "__self__", None), PackedProduct)]
     return draft, len(packed), len(targets)
@@ -109,7 +111,7 @@ def test_nothing_is_kept_of_an_executable_that_is_gone():
     program = capture(make_net())
     memory = DeviceMemory(program, 1)
     draft = draft_micro(program, RunOptions())
-    pack_weights(draft, memory)
+    apply_rules(draft.graph, make_rules(draft, memory))
     assert len(memory._followers) == 3
     del draft
     gc.collect()

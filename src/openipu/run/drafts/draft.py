@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from openipu.errors import InternalError
-from openipu.graph import Graph, GraphInput, GraphOutput, InputKind
+from openipu.graph import WRITES_PARAMETER, Graph, GraphInput, GraphOutput, InputKind, OutputKind
 from openipu.run.drafts.replacement import replace_value
 
 
@@ -39,6 +39,21 @@ class Draft:
     def replace_results(self, nodes: Sequence[fx.Node], outputs: Sequence[GraphOutput]) -> None:
         self.output_node.args = (tuple(nodes),)
         self.outputs = tuple(outputs)
+
+    def list_held(self, *kinds: InputKind) -> dict[str, GraphInput]:
+        """Inputs of these kinds, weights or buffers, that a run only reads, by placeholder."""
+        writes = {*WRITES_PARAMETER, OutputKind.BUFFER}
+        written = {entry.name for entry in self.outputs if entry.kind in writes}
+        return {entry.node: entry for entry in self.inputs if entry.kind in kinds and entry.name not in written}
+
+    def drop_unread_weights(self) -> None:
+        """Take out weights and buffers that nothing reads."""
+        kinds = (InputKind.PARAMETER, InputKind.BUFFER)
+        unread = {node.name: node for node in self.graph.find_nodes(op="placeholder") if not node.users}
+        dropped = {entry.node for entry in self.inputs if entry.kind in kinds and entry.node in unread}
+        self.inputs = tuple(entry for entry in self.inputs if entry.node not in dropped)
+        for name in dropped:
+            self.graph.erase_node(unread[name])
 
     def placeholder(self, name: str) -> fx.Node:
         """The placeholder of this name."""

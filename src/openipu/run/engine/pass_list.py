@@ -49,8 +49,7 @@ from openipu.run.rewrites.in_place.accumulation import ADDED_ROWS, accumulate_gr
 from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
 from openipu.run.rewrites.in_place.buffers_in_place import write_in_place
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
-from openipu.run.rewrites.products import onednn_products, weight_gradients
-from openipu.run.rewrites.products.packed_weights import pack_weights
+from openipu.run.rewrites.products import onednn_products, packed_weights, weight_gradients
 from openipu.run.rewrites.pruning import prune_rows
 from openipu.run.rewrites.random import dropout
 from openipu.run.rewrites.recurrent.onednn_recurrent import use_onednn
@@ -246,7 +245,7 @@ BOUND: tuple[Pass[Setting], ...] = (
     ),
     Pass(
         "pack weights of inference",
-        lambda draft, setting: pack_weights(draft, setting.device_memory),
+        by_rules(lambda draft, setting: packed_weights.make_rules(draft, setting.device_memory)),
         _infers,
     ),
     Pass(
@@ -254,6 +253,7 @@ BOUND: tuple[Pass[Setting], ...] = (
         lambda draft, setting: pack_recurrent(draft, setting.device_memory),
         _infers,
     ),
+    Pass("drop unread weights", lambda draft, setting: draft.drop_unread_weights(), _infers),
     Pass("add rows in place", by_rules(ADDED_ROWS), _is_unchecked),
     Pass("stochastic rounding in one call", by_rules(stochastic_rounding.RULES), _is_unchecked),
     Pass("keep rounded values in float32", by_rules(ROUNDED_WIDE), _is_unchecked),

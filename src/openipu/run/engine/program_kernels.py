@@ -6,19 +6,20 @@ In: a draft. Out: the kernels that are worth being compiled for it; or, with the
 from __future__ import annotations
 
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.kernels import Kernel, KernelLibrary
 from openipu.run.kernels.catalog import GEMV, LSTM, MULTIPLY_VECTOR, WINOGRAD
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.images.direct_convolutions import list_geometries, use_direct_convolutions
 from openipu.run.rewrites.images.packed_convolutions import pack_convolutions, pays_for_winograd
-from openipu.run.rewrites.products.gemv import pays_for_gemv, use_gemv_kernel
+from openipu.run.rewrites.products import gemv
 from openipu.run.rewrites.recurrent.lstm_kernel import pays_for_layers, use_lstm_kernel
 
 
 def list_inference_kernels(draft: Draft) -> tuple[Kernel, ...]:
     """The kernels that are worth being compiled."""
     found = [geometry.kernel_record for geometry in list_geometries(draft)]
-    pays = {LSTM: pays_for_layers, GEMV: pays_for_gemv, WINOGRAD: pays_for_winograd}
+    pays = {LSTM: pays_for_layers, GEMV: gemv.is_worth_gemv, WINOGRAD: pays_for_winograd}
     return (*found, *(kernel for kernel, is_worth in pays.items() if is_worth(draft)))
 
 
@@ -30,4 +31,4 @@ def use_inference_kernels(draft: Draft, memory: DeviceMemory, library: KernelLib
     if (lstm := library.find(LSTM)) is not None:
         use_lstm_kernel(draft, memory, lstm)
     if (run := library.find_run(GEMV, MULTIPLY_VECTOR)) is not None:
-        use_gemv_kernel(draft, memory, run)
+        apply_rules(draft.graph, gemv.make_rules(draft, memory, run))

@@ -1,29 +1,24 @@
 """Matrix-vector products with large weights (GEMV) by a C++ kernel: a step of generation consists of them.
 
-In: a draft of an inference program. Out: whether the kernel is worth being compiled; or, with the kernel, the same
-draft with calls of it. Weights are read at the speed of memory: oneDNN reads them more slowly, and MKL with one thread
-on AMD's processors. Several rows are oneDNN's.
+In: a draft of an inference program. Out: whether the kernel is worth being compiled; or, with the kernel, a rule that
+calls it. Weights are read at the speed of memory: oneDNN reads them more slowly, and MKL with one thread on AMD's
+processors. Several rows are oneDNN's.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
 
+from openipu.graph import InputKind
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Rule
 from openipu.run.kernels import OperandError, Run, address_of, address_or_none
 from openipu.run.kernels.catalog import GemvArguments
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.products.onednn_products import Product, read_operands
-from openipu.run.rewrites.products.packed_weights import (
-    count_host_share,
-    list_held_weights,
-    remove_unread_weights,
-    take_bias,
-)
+from openipu.run.rewrites.products.packed_weights import use_copies
 
 aten = torch.ops.aten
 
@@ -69,9 +64,9 @@ class GemvProduct:
         return found
 
 
-def pays_for_gemv(draft: Draft) -> bool:
+def is_worth_gemv(draft: Draft) -> bool:
     """Whether most of the program's products are of one row, and their weights are large."""
-    held = list_held_weights(draft)
+    held = draft.list_held(InputKind.PARAMETER)
     own = others = 0
     for node in draft.graph.nodes:
         product = read_operands(node)
@@ -84,32 +79,17 @@ def pays_for_gemv(draft: Draft) -> bool:
     return own >= max(thresholds.GEMV_ALL_ELEMENTS, others)
 
 
-def use_gemv_kernel(draft: Draft, memory: DeviceMemory, run: Run) -> None:
+def make_rules(draft: Draft, memory: DeviceMemory, run: Run) -> tuple[Rule, ...]:
     """Let the kernel compute products of one row with weights that nothing writes."""
-    held = list_held_weights(draft)
-    left_bytes = count_host_share()
-    found: dict[tuple[str, bool], GemvProduct] = {}
-    for node in list(draft.graph.nodes):
+
+    def read(node: fx.Node) -> Product | None:
         product = read_operands(node)
-        entry = None if product is None else held.get(product.weight.name)
-        if product is None or entry is None or not _is_meant(product):
-            continue
-        key = (entry.name, product.transposed)
-        if key not in found:
-            made = GemvProduct(memory, *key, run)
-            left_bytes -= made.copied_bytes
-            if left_bytes < 0:
-                break
-            found[key] = made
-        bias: Any = take_bias(draft, node) if product.bias is None else product.bias
-        with draft.graph.inserting_before(node):
-            arguments = (product.rows, bias)
-            result = draft.graph.create_node("call_function", found[key].apply, arguments, name="native_product")
-        result.meta = dict(node.meta)
-        node.replace_all_uses_with(result)
-        draft.graph.erase_node(node)
-    if found:
-        remove_unread_weights(draft)
+        return product if product is not None and _is_meant(product) else None
+
+    def make(name: str, transposed: bool, rows: int) -> GemvProduct:
+        return GemvProduct(memory, name, transposed, run)
+
+    return (use_copies("matrix-vector product", draft, read, make, activates=False),)
 
 
 def _count_other_work(node: fx.Node) -> int:

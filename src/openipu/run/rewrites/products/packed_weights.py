@@ -1,27 +1,41 @@
 """Weights of inference in the order in which oneDNN reads them.
 
-In: a draft of an inference program, ready to be generated, and the device memory. Out: the same draft, in which
-products with large weights are oneDNN's, each with a copy of its weight that is packed once, and with the bias and the
-activation that follow. PyTorch's own product rearranges its operands in every call: a tenth to a third of the time of
+In: a draft of an inference program, ready to be generated, and the device memory. Out: a rule by which products with
+large weights are oneDNN's, each with a copy of its weight that is packed once, and with the bias and the activation
+that follow. PyTorch's own product rearranges its operands in every call: a tenth to a third of the time of
 some hundred rows, and more of that of a few.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
-from openipu.graph import WRITES_PARAMETER, GraphInput, InputKind
+from openipu.graph import InputKind
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import VIEWS, Match, Rule, Search, Writer, matched
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.rewrites.products.onednn_products import has_onednn, is_transposed, read_product
+from openipu.run.rewrites.products.onednn_products import Product, has_onednn, read_product
 
 aten = torch.ops.aten
-_VIEWS = (aten.view.default, aten._unsafe_view.default)
-_NO_ACTIVATION = ("none", "")
+
+_Key = tuple[str, bool, int]
+
+
+class _Copy(Protocol):
+    """A product with a copy of its weight."""
+
+    @property
+    def apply(self) -> Callable[..., torch.Tensor]: ...
+
+    @property
+    def copied_bytes(self) -> int: ...
 
 
 class PackedProduct:
@@ -36,6 +50,11 @@ class PackedProduct:
     def refresh(self) -> None:
         """Forget the old weight."""
         self._packed = None
+
+    @property
+    def copied_bytes(self) -> int:
+        """Of the copy."""
+        return 4 * self._memory.parameters[self._name].numel()
 
     def apply(self, rows: torch.Tensor, bias: torch.Tensor | None, activation: str, kind: str) -> torch.Tensor:
         """The product of these rows, with an activation of some kind."""
@@ -53,52 +72,74 @@ class PackedProduct:
         return packed
 
 
-def pack_weights(draft: Draft, memory: DeviceMemory) -> None:
+def make_rules(draft: Draft, memory: DeviceMemory) -> tuple[Rule, ...]:
     """Let oneDNN compute the products with large weights that nothing writes."""
     if not has_onednn():
-        return
-    weights = list_held_weights(draft)
-    left_bytes = count_host_share()
-    packed: dict[tuple[str, bool, int], PackedProduct] = {}
-    for node in list(draft.graph.nodes):
-        product = read_product(node)
-        entry = None if product is None else weights.get(product.weight.name)
-        if product is None or entry is None:
-            continue
-        key = (entry.name, product.transposed, product.rows.meta["val"].shape[0])
-        if key not in packed:
-            left_bytes -= entry.shape_bytes
+        return ()
+    return (use_copies("product with a packed weight", draft, read_product, partial(PackedProduct, memory)),)
+
+
+def use_copies(
+    name: str,
+    draft: Draft,
+    read: Callable[[fx.Node], Product | None],
+    make: Callable[[str, bool, int], _Copy],
+    *,
+    activates: bool = True,
+) -> Rule:
+    """A rule for products with float32 weights that nothing writes, each with a copy of its weight, made for a name,
+    whether it lies transposed, and a number of rows. `activates`: also with the activation behind the product."""
+    held = draft.list_held(InputKind.PARAMETER)
+
+    def find_key(node: fx.Node) -> _Key | None:
+        product = read(node)
+        if product is None or product.weight.name not in held:
+            return None
+        return held[product.weight.name].name, product.transposed, product.rows.meta["val"].shape[0]
+
+    copies = _make_copies(map(find_key, draft.graph.nodes), make)
+
+    def find(node: fx.Node) -> Match | None:
+        product, key = read(node), find_key(node)
+        if product is None or key not in copies:
+            return None
+        bias, taken = product.bias, list[fx.Node]()
+        if bias is None and (found := _find_added(node)) is not None:
+            added, bias = found
+            taken.append(added)
+        arguments: tuple[Any, ...] = (product.rows, bias)
+        if activates:
+            applied, activation = _find_activation(taken[-1] if taken else node)
+            taken += [] if applied is None else [applied]
+            arguments += activation
+        return matched(node, *taken, copy=copies[key], arguments=arguments, bias=bias, taken=taken)
+
+    return Rule(name, Search((aten.mm.default, aten.addmm.default), find), _multiply, shared=frozenset({"taken"}))
+
+
+def _multiply(match: Match, writer: Writer) -> fx.Node:
+    for node in match["taken"]:
+        (operand,) = (value for value in node.args if value is not match["bias"])
+        writer.replace(node, operand)
+    return writer.call(match["copy"].apply, *match["arguments"])
+
+
+def _make_copies(keys: Iterable[_Key | None], make: Callable[[str, bool, int], _Copy]) -> dict[_Key, _Copy]:
+    """Copies of weights, until they take the host's share of memory."""
+    left_bytes = thresholds.PACKED_SHARE_OF_HOST * _read_host_bytes()
+    copies: dict[_Key, _Copy] = {}
+    for key in dict.fromkeys(keys):
+        if key is not None:
+            copy = make(*key)
+            left_bytes -= copy.copied_bytes
             if left_bytes < 0:
                 break
-            packed[key] = PackedProduct(memory, *key)
-        bias = take_bias(draft, node) if product.bias is None else product.bias
-        with draft.graph.inserting_before(node):
-            arguments = (product.rows, bias, *_take_activation(draft, node))
-            result = draft.graph.create_node("call_function", packed[key].apply, arguments, name="packed_product")
-        result.meta = dict(node.meta)
-        node.replace_all_uses_with(result)
-        draft.graph.erase_node(node)
-    if packed:
-        remove_unread_weights(draft)
+            copies[key] = copy
+    return copies
 
 
-def list_held_weights(draft: Draft) -> dict[str, GraphInput]:
-    """Parameters that a run reads in float32 and nothing writes, by placeholder."""
-    written = {entry.name for entry in draft.outputs if entry.kind in WRITES_PARAMETER}
-    return {
-        entry.node: entry
-        for entry in draft.inputs
-        if entry.kind is InputKind.PARAMETER and entry.dtype is torch.float32 and entry.name not in written
-    }
-
-
-def count_host_share() -> float:
-    """Bytes that copies of weights may take."""
-    return thresholds.PACKED_SHARE_OF_HOST * _read_host_bytes()
-
-
-def take_bias(draft: Draft, node: fx.Node) -> fx.Node | None:
-    """A row that is added to the product, and to nothing between: oneDNN adds it on the way. The addition goes."""
+def _find_added(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
+    """The addition of a row to a product that is read by nothing else, and the row: oneDNN adds it on the way."""
     shaped, added = _find_next(node)
     if added is None or added.target is not aten.add.Tensor or added.kwargs or len(added.args) != 2:
         return None
@@ -107,48 +148,27 @@ def take_bias(draft: Draft, node: fx.Node) -> fx.Node | None:
     if not isinstance(row, fx.Node) or row.op != "placeholder" or shaped.meta["val"].shape[-1] != width:
         return None
     value = row.meta["val"]
-    if tuple(value.shape) != (width,) or value.dtype is not torch.float32:
-        return None
-    added.replace_all_uses_with(shaped)
-    draft.graph.erase_node(added)
-    return row
+    return (added, row) if tuple(value.shape) == (width,) and value.dtype is torch.float32 else None
 
 
-def _take_activation(draft: Draft, node: fx.Node) -> tuple[str, str]:
-    """What is applied to the product and to nothing between, as oneDNN calls it: the same numbers, without a further
-    way through memory. The operator goes."""
-    shaped, applied = _find_next(node)
-    if applied is None or len(applied.args) != 1:
-        return _NO_ACTIVATION
-    if applied.target is aten.relu.default:
-        found = ("relu", "")
-    elif applied.target is aten.gelu.default:
-        found = ("gelu", str(applied.kwargs.get("approximate", "none")))
-    else:
-        return _NO_ACTIVATION
-    applied.replace_all_uses_with(shaped)
-    draft.graph.erase_node(applied)
-    return found
+def _find_activation(node: fx.Node) -> tuple[fx.Node | None, tuple[str, str]]:
+    """What is applied to a product that is read by nothing else, as oneDNN calls it: the same numbers, without a
+    further way through memory."""
+    _, applied = _find_next(node)
+    if applied is not None and len(applied.args) == 1:
+        if applied.target is aten.relu.default:
+            return applied, ("relu", "")
+        if applied.target is aten.gelu.default:
+            return applied, ("gelu", str(applied.kwargs.get("approximate", "none")))
+    return None, ("none", "")
 
 
 def _find_next(node: fx.Node) -> tuple[fx.Node, fx.Node | None]:
     """The last view of a value that nobody reads otherwise, and what alone is computed from it."""
     shaped = node
-    while len(shaped.users) == 1 and next(iter(shaped.users)).target in _VIEWS:
+    while len(shaped.users) == 1 and next(iter(shaped.users)).target in VIEWS:
         shaped = next(iter(shaped.users))
     return shaped, next(iter(shaped.users)) if len(shaped.users) == 1 else None
-
-
-def remove_unread_weights(draft: Draft) -> None:
-    """Take out views and placeholders of weights that are read in their packed form alone."""
-    for node in reversed(list(draft.graph.nodes)):
-        if node.op == "call_function" and not node.users and is_transposed(node):
-            draft.graph.erase_node(node)
-    unread = {node.name: node for node in draft.graph.find_nodes(op="placeholder") if not node.users}
-    dropped = {entry.node for entry in draft.inputs if entry.kind is InputKind.PARAMETER and entry.node in unread}
-    draft.inputs = tuple(entry for entry in draft.inputs if entry.node not in dropped)
-    for name in dropped:
-        draft.graph.erase_node(unread[name])
 
 
 def _read_host_bytes() -> int:

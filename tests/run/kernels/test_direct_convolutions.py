@@ -133,17 +133,17 @@ def test_the_next_program_finds_the_code_in_the_cache(monkeypatch: pytest.Monkey
 
 def test_code_is_written_where_more_of_each_vector_is_in_use() -> None:
     assert MNIST.computed == (24, 24)
-    assert MNIST.pays  # 24 of 24 columns and 10 of 10 channels against 10 of 16
-    assert not replace(MNIST, results=16).pays  # 16 of 16
-    assert replace(MNIST, results=17).pays  # 17 of 18, against 17 of 32
+    assert MNIST.is_worth_compiling  # 24 of 24 columns and 10 of 10 channels against 10 of 16
+    assert not replace(MNIST, results=16).is_worth_compiling  # 16 of 16
+    assert replace(MNIST, results=17).is_worth_compiling  # 17 of 18, against 17 of 32
     narrow = replace(MNIST, width=13)  # 8 columns of 9 are pooled
     assert narrow.computed == (24, 8)
-    assert narrow.pays
-    assert not replace(narrow, width=15, pool=False).pays  # 11 of 16 columns against 10 of 16
-    assert replace(MNIST, channels=41).pays  # 41 x 28 x 28 x 4 B = 128,576 B, below 128 KiB
-    assert not replace(MNIST, channels=42).pays
-    assert not replace(MNIST, pads=(200, 200)).pays
-    assert not replace(MNIST, height=5, kernel=(5, 5)).pays  # one row: a pool leaves nothing
+    assert narrow.is_worth_compiling
+    assert not replace(narrow, width=15, pool=False).is_worth_compiling  # 11 of 16 columns against 10 of 16
+    assert replace(MNIST, channels=41).is_worth_compiling  # 41 x 28 x 28 x 4 B = 128,576 B, below 128 KiB
+    assert not replace(MNIST, channels=42).is_worth_compiling
+    assert not replace(MNIST, pads=(200, 200)).is_worth_compiling
+    assert not replace(MNIST, height=5, kernel=(5, 5)).is_worth_compiling  # one row: a pool leaves nothing
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,11 @@ def matched(root: fx.Node, *others: fx.Node, **values: Any) -> Match:
     return Match(root, values, (root, *others))
 
 
+def find_only_user(node: fx.Node) -> fx.Node | None:
+    """The node that reads this one, if no other does."""
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
 @dataclass(frozen=True)
 class Rule:
     """One rewrite."""

@@ -10,8 +10,9 @@ from openipu.run.drafts.rules import apply_rules
 from openipu.run.kernels import Kernel, KernelLibrary
 from openipu.run.kernels.catalog import GEMV, LSTM, MULTIPLY_VECTOR, WINOGRAD
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.rewrites.images.direct_convolutions import list_geometries, use_direct_convolutions
-from openipu.run.rewrites.images.packed_convolutions import pack_convolutions, pays_for_winograd
+from openipu.run.rewrites.images.direct_convolutions import list_geometries
+from openipu.run.rewrites.images.direct_convolutions import make_rules as make_direct_rules
+from openipu.run.rewrites.images.packed_convolutions import is_worth_winograd, pack_convolutions
 from openipu.run.rewrites.products import gemv
 from openipu.run.rewrites.recurrent.lstm_kernel import pays_for_layers, use_lstm_kernel
 
@@ -19,13 +20,13 @@ from openipu.run.rewrites.recurrent.lstm_kernel import pays_for_layers, use_lstm
 def list_inference_kernels(draft: Draft) -> tuple[Kernel, ...]:
     """The kernels that are worth being compiled."""
     found = [geometry.kernel_record for geometry in list_geometries(draft)]
-    pays = {LSTM: pays_for_layers, GEMV: gemv.is_worth_gemv, WINOGRAD: pays_for_winograd}
+    pays = {LSTM: pays_for_layers, GEMV: gemv.is_worth_gemv, WINOGRAD: is_worth_winograd}
     return (*found, *(kernel for kernel, is_worth in pays.items() if is_worth(draft)))
 
 
 def use_inference_kernels(draft: Draft, memory: DeviceMemory, library: KernelLibrary) -> None:
     """Put kernels in the place of the operators that they are for."""
-    use_direct_convolutions(draft, memory, library)
+    apply_rules(draft.graph, make_direct_rules(draft, memory, library))
     if (winograd := library.find(WINOGRAD)) is not None:
         pack_convolutions(draft, memory, winograd)
     if (lstm := library.find(LSTM)) is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.run.drafts.rules import Match, Rule, Search, matched
+from openipu.run.drafts.rules import Match, Rule, Search, find_only_user, matched
 
 aten = torch.ops.aten
 
@@ -84,7 +84,7 @@ def _find(softmax: fx.Node) -> Match | None:
 def _find_heads(softmax: fx.Node) -> tuple[fx.Node, Any] | None:
     """The product with the values, by samples and heads, and these, if nobody reads anything before it."""
     weights = _skip_views(softmax)
-    product = _find_only_user(weights)
+    product = find_only_user(weights)
     if product is None or product.target is not aten.bmm.default or product.args[0] is not weights:
         return None
     last = _skip_views(product)
@@ -188,8 +188,8 @@ def _exchanges(node: fx.Node, first: int, second: int) -> bool:
 
 def _find_joined(heads: fx.Node) -> fx.Node | None:
     """A copy in which the heads of each place lie beside one another, if nothing else is made of the heads."""
-    turned = _find_only_user(heads)
-    copy = _find_only_user(turned) if turned is not None and _exchanges(turned, 1, 2) else None
+    turned = find_only_user(heads)
+    copy = find_only_user(turned) if turned is not None and _exchanges(turned, 1, 2) else None
     if copy is None or copy.target is not aten.clone.default:
         return None
     return copy if copy.kwargs.get("memory_format") is torch.contiguous_format else None
@@ -197,13 +197,9 @@ def _find_joined(heads: fx.Node) -> fx.Node | None:
 
 def _skip_views(node: fx.Node) -> fx.Node:
     """The last of the views that follow, each of which is all that becomes of the one before."""
-    while (user := _find_only_user(node)) is not None and user.target in _VIEWS and _is_same(user):
+    while (user := find_only_user(node)) is not None and user.target in _VIEWS and _is_same(user):
         node = user
     return node
-
-
-def _find_only_user(node: fx.Node) -> fx.Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None
 
 
 def _shape_of(node: fx.Node) -> tuple[int, ...]:

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from openipu.graph import WRITES_PARAMETER, GraphInput, InputKind, OutputKind
+from openipu.graph import GraphInput, InputKind
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import find_only_user
 from openipu.run.memory.device_memory import DeviceMemory
 
 aten = torch.ops.aten
@@ -52,10 +53,15 @@ class Convolution:
     dilations: list[int]
     groups: int
     shape: tuple[int, ...]  # of the convolution's own result
-    last: fx.Node  # of the nodes that it stands for
+    nodes: tuple[fx.Node, ...]  # that it stands for, in order
     norm: Norm | None = None
     other: fx.Node | None = None  # is added to the result
     activation: str = "none"
+
+    @property
+    def last(self) -> fx.Node:
+        """The node whose value it gives."""
+        return self.nodes[-1]
 
     @property
     def names(self) -> list[str]:
@@ -70,14 +76,9 @@ class Convolution:
 
 
 def list_held(draft: Draft) -> dict[str, GraphInput]:
-    """Weights and buffers that a run only reads, by placeholder."""
-    kinds = (InputKind.PARAMETER, InputKind.BUFFER)
-    written = {entry.name for entry in draft.outputs if entry.kind in {*WRITES_PARAMETER, OutputKind.BUFFER}}
-    return {
-        entry.node: entry
-        for entry in draft.inputs
-        if entry.kind in kinds and entry.dtype is torch.float32 and entry.name not in written
-    }
+    """Weights and buffers in float32 that a run only reads, by placeholder."""
+    held = draft.list_held(InputKind.PARAMETER, InputKind.BUFFER)
+    return {name: entry for name, entry in held.items() if entry.dtype is torch.float32}
 
 
 def read_convolution(node: fx.Node, held: Mapping[str, GraphInput]) -> Convolution | None:
@@ -96,7 +97,7 @@ def read_convolution(node: fx.Node, held: Mapping[str, GraphInput]) -> Convoluti
     if kernel is None or value.dim() != 4 or value.dtype is not torch.float32:
         return None
     window = _pair(strides), _pair(pads), _pair(dilations)
-    return Convolution(source, kernel, offset, *window, groups, tuple(value.shape), node)  # type: ignore[arg-type]
+    return Convolution(source, kernel, offset, *window, groups, tuple(value.shape), (node,))  # type: ignore[arg-type]
 
 
 def _pair(sizes: Any) -> list[int]:
@@ -124,12 +125,7 @@ def take_norm(found: Convolution, held: Mapping[str, GraphInput]) -> Convolution
     scale, shift, mean, variance = entries
     if mean is None or variance is None:
         return found
-    return replace(found, norm=Norm(scale, shift, mean, variance, float(epsilon)), last=taken)  # type: ignore[arg-type]
-
-
-def find_only_user(node: fx.Node) -> fx.Node | None:
-    """The node that reads this one, if no other does."""
-    return next(iter(node.users)) if len(node.users) == 1 else None
+    return replace(found, norm=Norm(scale, shift, mean, variance, float(epsilon)), nodes=(*found.nodes, user, taken))  # type: ignore[arg-type]
 
 
 def read_weights(memory: DeviceMemory, plan: Convolution) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -160,24 +156,3 @@ def _fold(
     offset = -mean.double() if bias is None else bias.double() - mean.double()
     offset = offset * factor if shift is None else offset * factor + shift.double()
     return (weight.double() * factor.reshape(-1, 1, 1, 1)).to(weight.dtype), offset.to(weight.dtype)
-
-
-def erase_unread(draft: Draft, node: fx.Node) -> None:
-    """Take out a node, and what it alone has read."""
-    waiting = [node]
-    while waiting:
-        found = waiting.pop()
-        if found.op == "call_function" and not found.users and not found._erased:
-            sources = list(found.all_input_nodes)
-            draft.graph.erase_node(found)
-            waiting.extend(sources)
-
-
-def remove_unread(draft: Draft) -> None:
-    """Take out placeholders of weights that are read in their packed form alone."""
-    unread = {node.name: node for node in draft.graph.find_nodes(op="placeholder") if not node.users}
-    kinds = (InputKind.PARAMETER, InputKind.BUFFER)
-    dropped = {entry.node for entry in draft.inputs if entry.kind in kinds and entry.node in unread}
-    draft.inputs = tuple(entry for entry in draft.inputs if entry.node not in dropped)
-    for name in dropped:
-        draft.graph.erase_node(unread[name])

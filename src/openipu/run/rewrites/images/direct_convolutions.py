@@ -1,14 +1,14 @@
 """Convolutions with few channels, by a C++ kernel.
 
-In: a draft of an inference program. Out: the `Geometry` of such convolutions; or, once there are kernels for them, the
-same draft with calls of these. oneDNN computes sixteen channels at a time, so that 10 are as slow as 16. The kernel
+In: a draft of an inference program. Out: the `Geometry` of such convolutions; or, once there are kernels for them, a
+rule that calls these. oneDNN computes sixteen channels at a time, so that 10 are as slow as 16. The kernel
 (`kernels/cpp/direct_convolution.cpp`) computes eight neighbouring pixels at a time, whatever the number of channels,
 and batch norm, largest values of 2 x 2 pixels and relu on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from operator import getitem
@@ -20,17 +20,15 @@ from torch import fx
 from openipu.graph import GraphInput
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, find_only_user, matched
 from openipu.run.kernels import Kernel, KernelLibrary, OperandError, Run, address_of
 from openipu.run.kernels.catalog import CONVOLVE_DIRECTLY, DIRECT_CONVOLUTION, DirectConvolutionArguments
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.images.convolution_patterns import (
     Convolution,
-    erase_unread,
-    find_only_user,
     list_held,
     read_convolution,
     read_weights,
-    remove_unread,
     take_norm,
 )
 
@@ -96,7 +94,7 @@ class Geometry:
         return channels, min(heights, key=lambda count: (_round_up(rows, count), -count))
 
     @property
-    def pays(self) -> bool:
+    def is_worth_compiling(self) -> bool:
         """Whether more of each vector is in use than with oneDNN."""
         rows, columns = self.computed
         image_bytes = 4 * self.channels * (self.height + 2 * self.pads[0]) * (self.width + 2 * self.pads[1])
@@ -168,42 +166,47 @@ class DirectConvolution:
 def list_geometries(draft: Draft) -> tuple[Geometry, ...]:
     """Of the convolutions that are worth a kernel, each once; none if most of the work is in other convolutions."""
     held = list_held(draft)
-    found = {node: geometry for node, _, geometry in _find_direct(draft, held)}
-    plans = {node: read_convolution(node, held) for node in draft.graph.nodes}
-    work = {node: plan.multiplications for node, plan in plans.items() if plan is not None}
-    if 2 * sum(work[node] for node in found) < sum(work.values()):
-        return ()
-    return tuple(dict.fromkeys(found.values()))
+    geometries: list[Geometry] = []
+    own = work = 0
+    for node in draft.graph.nodes:
+        if (plan := read_convolution(node, held)) is not None:
+            work += plan.multiplications
+            if (found := _find_direct(node, held)) is not None:
+                own += plan.multiplications
+                geometries.append(found[1])
+    return tuple(dict.fromkeys(geometries)) if 2 * own >= work else ()
 
 
-def use_direct_convolutions(draft: Draft, memory: DeviceMemory, library: KernelLibrary) -> None:
+def make_rules(draft: Draft, memory: DeviceMemory, library: KernelLibrary) -> tuple[Rule, ...]:
     """Let kernels compute the convolutions that they are compiled for."""
-    for _, plan, geometry in _find_direct(draft, list_held(draft)):
-        run = library.find_run(geometry.kernel_record, CONVOLVE_DIRECTLY)
-        if run is None:
-            continue
-        kernel = DirectConvolution(memory, plan, geometry, run)
-        with draft.graph.inserting_before(plan.last):
-            result = draft.graph.create_node("call_function", kernel.apply, (plan.source,), name="direct_convolution")
-        result.meta = dict(plan.last.meta)
-        plan.last.replace_all_uses_with(result)
-        erase_unread(draft, plan.last)
-    remove_unread(draft)
+    held = list_held(draft)
+
+    def find(node: fx.Node) -> Match | None:
+        found = _find_direct(node, held)
+        run = None if found is None else library.find_run(found[1].kernel_record, CONVOLVE_DIRECTLY)
+        if found is None or run is None:
+            return None
+        plan, geometry = found
+        return matched(plan.last, *plan.nodes[:-1], plan=plan, geometry=geometry, run=run)
+
+    def convolve(match: Match, writer: Writer) -> fx.Node:
+        kernel = DirectConvolution(memory, match["plan"], match["geometry"], match["run"])
+        return writer.call(kernel.apply, match["plan"].source)
+
+    return (Rule("direct convolution", Search((aten.convolution.default,), find), convolve),)
 
 
-def _find_direct(draft: Draft, held: Mapping[str, GraphInput]) -> Iterator[tuple[fx.Node, Convolution, Geometry]]:
-    """Convolutions that are worth a kernel, with what follows. They may be replaced on the way."""
-    for node in list(draft.graph.nodes):
-        plan = None if node._erased else read_convolution(node, held)
-        if plan is None or plan.groups != 1 or plan.strides != [1, 1] or plan.dilations != [1, 1]:
-            continue
-        plan, pool, relu = _extend(plan, held)
-        _, channels, height, width = plan.source.meta["val"].shape
-        results, _, rows, columns = plan.weight.shape
-        pads = plan.pads[0], plan.pads[1]
-        geometry = Geometry(channels, height, width, results, (rows, columns), pads, pool, relu)
-        if geometry.pays:
-            yield node, plan, geometry
+def _find_direct(node: fx.Node, held: Mapping[str, GraphInput]) -> tuple[Convolution, Geometry] | None:
+    """A convolution that is worth a kernel, with what follows."""
+    plan = read_convolution(node, held)
+    if plan is None or plan.groups != 1 or plan.strides != [1, 1] or plan.dilations != [1, 1]:
+        return None
+    plan, pool, relu = _extend(plan, held)
+    _, channels, height, width = plan.source.meta["val"].shape
+    results, _, rows, columns = plan.weight.shape
+    pads = plan.pads[0], plan.pads[1]
+    geometry = Geometry(channels, height, width, results, (rows, columns), pads, pool, relu)
+    return (plan, geometry) if geometry.is_worth_compiling else None
 
 
 def _extend(plan: Convolution, held: Mapping[str, GraphInput]) -> tuple[Convolution, bool, bool]:
@@ -214,9 +217,9 @@ def _extend(plan: Convolution, held: Mapping[str, GraphInput]) -> tuple[Convolut
     while (user := find_only_user(plan.last)) is not None:
         values = find_only_user(user)
         if not relu and user.target is aten.relu.default:
-            plan, relu = replace(plan, last=user), True
+            plan, relu = replace(plan, nodes=(*plan.nodes, user)), True
         elif not pool and values is not None and _pools_pairs(user) and values.target is getitem and not values.args[1]:
-            plan, pool = replace(plan, last=values), True
+            plan, pool = replace(plan, nodes=(*plan.nodes, user, values)), True
         else:
             break
     return plan, pool, relu

@@ -17,7 +17,7 @@ from torch import fx
 
 from openipu.run import thresholds
 from openipu.run.drafts.ownership import is_last_use
-from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, find_only_user, matched
 from openipu.run.kernels import Run
 from openipu.run.kernels.catalog import DIFFERENTIATE_NORM, NORMALIZE
 from openipu.run.kernels.library import LoadedKernel
@@ -94,12 +94,12 @@ def _find_norm(node: fx.Node) -> Match | None:
 
 def _find_readers(result: fx.Node) -> tuple[list[fx.Node], fx.Node | None]:
     """The nodes that one call can stand for, from the result on, and what is added there."""
-    reader = _find_reader(result)
+    reader = find_only_user(result)
     if reader is None:
         return [result], None
     if reader.target is aten.relu.default:
         return [result, reader], None
-    rectifier = _find_reader(reader)
+    rectifier = find_only_user(reader)
     if reader.target is not aten.add.Tensor or reader.kwargs or rectifier is None:
         return [result], None
     others = [value for value in reader.args if value is not result]
@@ -146,7 +146,3 @@ def _differentiate_at_once(run: Run, match: Match, writer: Writer) -> fx.Node:
     if keeps:
         writer.replace(blocked, writer.call(operator.getitem, joined, 3, like=blocked))
     return joined
-
-
-def _find_reader(node: fx.Node) -> fx.Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None

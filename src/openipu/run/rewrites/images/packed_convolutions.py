@@ -8,7 +8,7 @@ rows of pixels gets a copy in that order. PyTorch's own call rearranges weights 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import getitem
 from typing import Any
@@ -20,16 +20,14 @@ from openipu.graph import GraphInput
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.operators import pool_values
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, apply_rules, find_only_user, matched
 from openipu.run.kernels.library import LoadedKernel
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.images.convolution_patterns import (
     Convolution,
-    erase_unread,
-    find_only_user,
     list_held,
     read_convolution,
     read_weights,
-    remove_unread,
     take_norm,
 )
 from openipu.run.rewrites.images.winograd import WinogradConvolution
@@ -107,76 +105,71 @@ def _or_nothing(activation: str) -> str | None:
 
 def pack_convolutions(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel | None = None) -> None:
     """Let oneDNN compute the convolutions whose weights nothing writes, or a kernel those that it takes."""
-    if not has_onednn() or len(memory.buffers) > 1:
-        return
-    held = list_held(draft)
-    turned: set[fx.Node] = set()  # values that lie channels last
-    packed = False
-    for node in list(draft.graph.nodes):
-        if node._erased:
-            continue
-        found = read_convolution(node, held)
-        if found is not None and found.multiplications >= thresholds.PACKED_CONVOLUTION_WORK:
-            turned.add(_replace(draft, memory, _extend(found, held), winograd))
-            packed = True
-    if packed:
-        _keep_order(draft, turned)
+    if has_onednn() and len(memory.buffers) <= 1 and apply_rules(draft.graph, make_rules(draft, memory, winograd)):
+        _keep_order(draft)
         _add_in_place(draft)
-        remove_unread(draft)
 
 
-def _extend(found: Convolution, held: dict[str, GraphInput]) -> Convolution:
-    """Take in what follows, as long as nobody else reads the value between."""
+def make_rules(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel | None) -> tuple[Rule, ...]:
+    """Packed convolutions, with what follows. Their results lie channels last, for whoever reads them."""
+    held = list_held(draft)
+
+    def find(node: fx.Node) -> Match | None:
+        found = read_convolution(node, held)
+        if found is None or found.multiplications < thresholds.PACKED_CONVOLUTION_WORK:
+            return None
+        plan, pulled = _extend(found, held)
+        return matched(plan.last, *plan.nodes[:-1], *pulled, plan=plan, pulled=pulled)
+
+    def pack(match: Match, writer: Writer) -> fx.Node:
+        plan: Convolution = match["plan"]
+        for relu in match["pulled"]:
+            writer.replace(relu, relu.args[0])
+        kernel: PackedConvolution | WinogradConvolution
+        if winograd is not None and WinogradConvolution.accepts(plan):
+            kernel = WinogradConvolution(memory, plan, winograd)
+        else:
+            kernel = PackedConvolution(memory, plan, plan.source.meta["val"].shape)
+        return writer.call(kernel.apply, plan.source, *(() if plan.other is None else (plan.other,)))
+
+    search = Search((aten.convolution.default,), find)
+    return (Rule("packed convolution", search, pack, shared=frozenset({"pulled"})),)
+
+
+def _extend(found: Convolution, held: Mapping[str, GraphInput]) -> tuple[Convolution, list[fx.Node]]:
+    """Take in what follows, as long as nobody else reads the value between; and a relu from behind a pool."""
     found = take_norm(found, held)
     user = find_only_user(found.last)
     if user is not None and user.target is aten.add.Tensor and not user.kwargs and len(user.args) == 2:
         others = [value for value in user.args if value is not found.last]
         shape = found.last.meta["val"].shape
         if len(others) == 1 and isinstance(others[0], fx.Node) and others[0].meta["val"].shape == shape:
-            found = replace(found, other=others[0], last=user)
+            found = replace(found, other=others[0], nodes=(*found.nodes, user))
             user = find_only_user(user)
     # Behind an addition oneDNN has no other one.
     known = _ACTIVATIONS if found.other is None else {aten.relu.default: "relu"}
     if user is not None and user.target in known and len(user.args) == 1:
-        return replace(found, activation=_ACTIVATIONS[user.target], last=user)
-    return replace(found, activation="relu") if user is not None and _pulls_relu(user) else found
+        return replace(found, activation=_ACTIVATIONS[user.target], nodes=(*found.nodes, user)), []
+    relu = None if user is None else _find_pooled_relu(user)
+    return (found, []) if relu is None else (replace(found, activation="relu"), [relu])
 
 
-def _pulls_relu(pool: fx.Node) -> bool:
-    """A relu behind a pool of largest values gives the same in front of it, where it costs nothing: it falls away."""
+def _find_pooled_relu(pool: fx.Node) -> fx.Node | None:
+    """A relu behind a pool of largest values gives the same in front of it, where it costs nothing."""
     values = find_only_user(pool)
     if pool.target is not aten.max_pool2d_with_indices.default or values is None or values.target is not getitem:
-        return False
+        return None
     relu = find_only_user(values)
-    if values.args[1] != 0 or relu is None or relu.target is not aten.relu.default:
-        return False
-    relu.replace_all_uses_with(values)
-    pool.graph.erase_node(relu)
-    return True
+    return relu if values.args[1] == 0 and relu is not None and relu.target is aten.relu.default else None
 
 
-def _replace(draft: Draft, memory: DeviceMemory, plan: Convolution, winograd: LoadedKernel | None) -> fx.Node:
-    """The packed call in the place of the last node that it stands for; the others fall away when nobody reads them."""
-    kernel: PackedConvolution | WinogradConvolution
-    if winograd is not None and WinogradConvolution.accepts(plan):
-        kernel = WinogradConvolution(memory, plan, winograd)
-    else:
-        kernel = PackedConvolution(memory, plan, plan.source.meta["val"].shape)
-    inputs = (plan.source,) if plan.other is None else (plan.source, plan.other)
-    with draft.graph.inserting_before(plan.last):
-        result = draft.graph.create_node("call_function", kernel.apply, inputs, name="packed_convolution")
-    result.meta = dict(plan.last.meta)
-    plan.last.replace_all_uses_with(result)
-    erase_unread(draft, plan.last)
-    return result
-
-
-def _keep_order(draft: Draft, turned: set[fx.Node]) -> None:
+def _keep_order(draft: Draft) -> None:
     """Follow values that lie channels last through ops that keep it so; copy them in front of any other."""
+    turned = {node for node in draft.graph.nodes if _find_kernel(node) is not None}
     copies: dict[fx.Node, fx.Node] = {}
     for node in list(draft.graph.nodes):
         inputs = [source for source in node.all_input_nodes if source in turned]
-        if not inputs or node in turned:
+        if not inputs or node in turned or node.target is _turn_back:
             continue
         if _stays_turned(node, turned):
             turned.add(node)
@@ -235,7 +228,7 @@ def _turn_back(x: torch.Tensor) -> torch.Tensor:
     return x.contiguous()
 
 
-def pays_for_winograd(draft: Draft) -> bool:
+def is_worth_winograd(draft: Draft) -> bool:
     """Whether the kernel for 3 x 3 filters is worth being compiled: for an eighth of all multiplications at least."""
     if not has_onednn():
         return False

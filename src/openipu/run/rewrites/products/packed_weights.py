@@ -19,7 +19,7 @@ from torch import fx
 from openipu.graph import InputKind
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.rules import VIEWS, Match, Rule, Search, Writer, matched
+from openipu.run.drafts.rules import VIEWS, Match, Rule, Search, Writer, find_only_user, matched
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.products.onednn_products import Product, has_onednn, read_product
 
@@ -165,10 +165,10 @@ def _find_activation(node: fx.Node) -> tuple[fx.Node | None, tuple[str, str]]:
 
 def _find_next(node: fx.Node) -> tuple[fx.Node, fx.Node | None]:
     """The last view of a value that nobody reads otherwise, and what alone is computed from it."""
-    shaped = node
-    while len(shaped.users) == 1 and next(iter(shaped.users)).target in VIEWS:
-        shaped = next(iter(shaped.users))
-    return shaped, next(iter(shaped.users)) if len(shaped.users) == 1 else None
+    shaped, reader = node, find_only_user(node)
+    while reader is not None and reader.target in VIEWS:
+        shaped, reader = reader, find_only_user(reader)
+    return shaped, reader
 
 
 def _read_host_bytes() -> int:

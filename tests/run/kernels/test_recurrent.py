@@ -16,8 +16,9 @@ from openipu.graph import RECURRENT_OPS, EngineMode, InputKind, OutputKind, Prog
 from openipu.run import Executable
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
+from openipu.run.drafts.rules import apply_rules
 from openipu.run.rewrites.recurrent import onednn_recurrent as recurrent
-from openipu.run.rewrites.recurrent.onednn_recurrent import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, use_onednn
+from openipu.run.rewrites.recurrent.onednn_recurrent import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, make_rules
 
 STEPS, BATCH, FEATURES, HIDDEN = 6, 3, 5, 8
 
@@ -42,7 +43,7 @@ def capture(model: nn.Module, source: torch.Tensor, *, training: bool = True) ->
 
 def draft_with_onednn(program: Program) -> Draft:
     draft = draft_graph(program.micro, program.constants)
-    use_onednn(draft)
+    apply_rules(draft.graph, make_rules())
     draft.graph.lint()
     return draft
 
@@ -129,7 +130,7 @@ def test_gates_that_somebody_reads_are_kept() -> None:
     layers = draft.graph.find_nodes(op="call_function", target=RECURRENT_OPS["lstm_layer"])
     gates = next(user for user in layers[0].users if user.args[1] == 3)
     draft.replace_results([gates, *draft.results[1:]], draft.outputs)
-    use_onednn(draft)
+    apply_rules(draft.graph, make_rules())
     assert count(draft, RECURRENT_OPS["lstm_layer"]) == count(draft, RECURRENT_OPS["lstm_layer_backward"]) == 1
     assert count(draft, LSTM_ONEDNN) == count(draft, LSTM_ONEDNN_BACKWARD) == 3
 

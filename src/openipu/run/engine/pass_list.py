@@ -52,8 +52,7 @@ from openipu.run.rewrites.in_place.reused_memory import reuse_memory
 from openipu.run.rewrites.products import onednn_products, packed_weights, weight_gradients
 from openipu.run.rewrites.pruning import prune_rows
 from openipu.run.rewrites.random import dropout
-from openipu.run.rewrites.recurrent.onednn_recurrent import use_onednn
-from openipu.run.rewrites.recurrent.packed_recurrent import pack_recurrent
+from openipu.run.rewrites.recurrent import onednn_recurrent, packed_recurrent
 from openipu.run.rewrites.semantics.delayed_weights import delay_weights
 from openipu.run.rewrites.semantics.float_exceptions import check_arithmetic
 from openipu.run.rewrites.semantics.loss_scale import add_statistics
@@ -132,7 +131,7 @@ MICRO: tuple[Pass[Setting], ...] = (
 
 # Once micro-batches are batched.
 BATCHED: tuple[Pass[Setting], ...] = (
-    Pass("recurrent layers by oneDNN", lambda draft, setting: use_onednn(draft)),
+    Pass("recurrent layers by oneDNN", by_rules(lambda draft, setting: onednn_recurrent.make_rules())),
     Pass(
         "convolutions, recurrent layers and matrix-vector products by kernels",
         lambda draft, setting: use_inference_kernels(draft, setting.device_memory, setting.library),
@@ -250,7 +249,7 @@ BOUND: tuple[Pass[Setting], ...] = (
     ),
     Pass(
         "pack recurrent layers of inference",
-        lambda draft, setting: pack_recurrent(draft, setting.device_memory),
+        by_rules(lambda draft, setting: packed_recurrent.make_rules(draft, setting.device_memory)),
         _infers,
     ),
     Pass("drop unread weights", lambda draft, setting: draft.drop_unread_weights(), _infers),

@@ -14,13 +14,13 @@ from openipu.run.rewrites.images.direct_convolutions import list_geometries
 from openipu.run.rewrites.images.direct_convolutions import make_rules as make_direct_rules
 from openipu.run.rewrites.images.packed_convolutions import is_worth_winograd, pack_convolutions
 from openipu.run.rewrites.products import gemv
-from openipu.run.rewrites.recurrent.lstm_kernel import pays_for_layers, use_lstm_kernel
+from openipu.run.rewrites.recurrent import lstm_kernel
 
 
 def list_inference_kernels(draft: Draft) -> tuple[Kernel, ...]:
     """The kernels that are worth being compiled."""
     found = [geometry.kernel_record for geometry in list_geometries(draft)]
-    pays = {LSTM: pays_for_layers, GEMV: gemv.is_worth_gemv, WINOGRAD: is_worth_winograd}
+    pays = {LSTM: lstm_kernel.is_worth_lstm, GEMV: gemv.is_worth_gemv, WINOGRAD: is_worth_winograd}
     return (*found, *(kernel for kernel, is_worth in pays.items() if is_worth(draft)))
 
 
@@ -30,6 +30,6 @@ def use_inference_kernels(draft: Draft, memory: DeviceMemory, library: KernelLib
     if (winograd := library.find(WINOGRAD)) is not None:
         pack_convolutions(draft, memory, winograd)
     if (lstm := library.find(LSTM)) is not None:
-        use_lstm_kernel(draft, memory, lstm)
+        apply_rules(draft.graph, lstm_kernel.make_rules(draft, memory, lstm))
     if (run := library.find_run(GEMV, MULTIPLY_VECTOR)) is not None:
         apply_rules(draft.graph, gemv.make_rules(draft, memory, run))

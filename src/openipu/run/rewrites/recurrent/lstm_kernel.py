@@ -1,7 +1,7 @@
 """LSTM layers of inference by a C++ kernel.
 
 In: a draft of an inference program whose LSTM layers are oneDNN's. Out: whether the kernel is worth being compiled; or,
-with the kernel, the same draft with calls of it. It multiplies the inputs of some steps by packed weights; then each of
+with the kernel, a rule that calls it. It multiplies the inputs of some steps by packed weights; then each of
 them multiplies the state by weights that stay in the caches of the threads that share them out, and computes gates,
 cell and state on the way.
 """
@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import torch
 
+from openipu.graph import InputKind
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.onednn_lstm import Tensors, infer_layer
+from openipu.run.drafts.rules import Rule
 from openipu.run.kernels import OperandError, address_of, address_of_lines, address_or_none
 from openipu.run.kernels.catalog import DESCRIBE_LSTM, RUN_LSTM, LstmArguments, LstmFormat
 from openipu.run.kernels.library import LoadedKernel
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.rewrites.recurrent.packed_recurrent import HeldLayer, find_held_layers, replace_layers
+from openipu.run.rewrites.recurrent.packed_recurrent import HeldLayer, read_layer, replace_layers
 
 
 class LstmLayer:
@@ -105,11 +107,13 @@ class LstmLayer:
         return filled.view(4, -1, lanes, columns).permute(1, 3, 0, 2).contiguous()
 
 
-def pays_for_layers(draft: Draft) -> bool:
+def is_worth_lstm(draft: Draft) -> bool:
     """Whether there are LSTM layers that are worth compiling the kernel."""
-    return sum(layer.multiplications for layer in find_held_layers(draft).values()) >= thresholds.LSTM_WORK
+    held = draft.list_held(InputKind.PARAMETER)
+    layers = (read_layer(node, held) for node in draft.graph.nodes)
+    return sum(layer.multiplications for layer in layers if layer is not None) >= thresholds.LSTM_WORK
 
 
-def use_lstm_kernel(draft: Draft, memory: DeviceMemory, kernel: LoadedKernel) -> None:
+def make_rules(draft: Draft, memory: DeviceMemory, kernel: LoadedKernel) -> tuple[Rule, ...]:
     """Let the kernel compute LSTM layers whose weights nothing writes."""
-    replace_layers(draft, lambda layer: LstmLayer(memory, layer, kernel).apply, "lstm_layer")
+    return (replace_layers("LSTM layer", draft, lambda layer: LstmLayer(memory, layer, kernel)),)

@@ -1,21 +1,24 @@
 """Weights of recurrent layers of inference in the order in which oneDNN reads them.
 
-In: a draft of an inference program, ready to be generated, and the device memory. Out: the same draft, in which LSTM
-layers have packed copies of their weights. Otherwise oneDNN rearranges them in every call, which is a tenth of the time
+In: a draft of an inference program, ready to be generated, and the device memory. Out: a rule by which LSTM layers
+have packed copies of their weights. Otherwise oneDNN rearranges them in every call, which is a tenth of the time
 of a layer with few samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
-from openipu.graph import WRITES_PARAMETER, InputKind
+from openipu.graph import GraphInput, InputKind
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.onednn_lstm import LSTM_ONEDNN, Tensors, infer_layer
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.rewrites.products.onednn_products import has_onednn
 
@@ -35,6 +38,14 @@ class HeldLayer:
         """Of one call."""
         steps, samples, features = self.shape
         return 4 * steps * samples * self.width * (features + self.width)
+
+
+class _Layer(Protocol):
+    """Computes a layer from its input, state, cell and bias."""
+
+    def apply(
+        self, source: torch.Tensor, hidden: torch.Tensor, cell: torch.Tensor, bias: torch.Tensor | None
+    ) -> Tensors: ...
 
 
 class PackedLayer:
@@ -66,45 +77,34 @@ class PackedLayer:
         return packed
 
 
-def pack_recurrent(draft: Draft, memory: DeviceMemory) -> None:
+def make_rules(draft: Draft, memory: DeviceMemory) -> tuple[Rule, ...]:
     """Let LSTM layers whose weights nothing writes keep them packed."""
-    if has_onednn():
-        replace_layers(draft, lambda layer: PackedLayer(memory, layer).apply, "packed_layer")
+    return (replace_layers("packed LSTM layer", draft, partial(PackedLayer, memory)),) if has_onednn() else ()
 
 
-def find_held_layers(draft: Draft) -> dict[fx.Node, HeldLayer]:
-    """LSTM layers of inference whose weights nothing writes."""
-    written = {entry.name for entry in draft.outputs if entry.kind in WRITES_PARAMETER}
-    weights = {
-        entry.node: entry.name
-        for entry in draft.inputs
-        if entry.kind is InputKind.PARAMETER and entry.name not in written
-    }
-    found = {}
-    for node in draft.graph.find_nodes(op="call_function", target=LSTM_ONEDNN):
-        source, _, _, weight_input, weight_hidden, _, reverse, workspace_bytes = node.args
-        if workspace_bytes or weight_input.name not in weights or weight_hidden.name not in weights:
-            continue
-        names = weights[weight_input.name], weights[weight_hidden.name]
-        _, width = weight_hidden.meta["val"].shape
-        reads_last = any(user.args[1] == 1 and user.users for user in node.users)
-        found[node] = HeldLayer(names, reverse, tuple(source.meta["val"].shape), width, reads_last)
-    return found
+def read_layer(node: fx.Node, held: Mapping[str, GraphInput]) -> HeldLayer | None:
+    """An LSTM layer of inference whose weights nothing writes."""
+    if node.target is not LSTM_ONEDNN:
+        return None
+    operands: tuple[Any, ...] = node.args
+    source, _, _, weight_input, weight_hidden, _, reverse, workspace_bytes = operands
+    if workspace_bytes or weight_input.name not in held or weight_hidden.name not in held:
+        return None
+    names = held[weight_input.name].name, held[weight_hidden.name].name
+    reads_last = any(user.args[1] == 1 and user.users for user in node.users)
+    return HeldLayer(names, reverse, tuple(source.meta["val"].shape), weight_hidden.meta["val"].shape[1], reads_last)
 
 
-def replace_layers(draft: Draft, make: Callable[[HeldLayer], Callable[..., Tensors]], name: str) -> None:
-    """Put what `make` gives in the place of such layers: a function of input, state, cell and bias."""
-    replaced: set[fx.Node] = set()
-    for node, layer in find_held_layers(draft).items():
-        source, hidden, cell, weight_input, weight_hidden, bias, *_ = node.args
-        with draft.graph.inserting_before(node):
-            arguments = (source, hidden, cell, bias)
-            result = draft.graph.create_node("call_function", make(layer), arguments, name=name)
-        result.meta = dict(node.meta)
-        node.replace_all_uses_with(result)
-        draft.graph.erase_node(node)
-        replaced |= {value for value in (weight_input, weight_hidden) if isinstance(value, fx.Node)}
-    unread = {node.name: node for node in replaced if not node.users}
-    draft.inputs = tuple(entry for entry in draft.inputs if entry.node not in unread)
-    for node in unread.values():
-        draft.graph.erase_node(node)
+def replace_layers(name: str, draft: Draft, make: Callable[[HeldLayer], _Layer]) -> Rule:
+    """A rule that puts what `make` gives in the place of such layers."""
+    held = draft.list_held(InputKind.PARAMETER)
+
+    def find(node: fx.Node) -> Match | None:
+        layer = read_layer(node, held)
+        return None if layer is None else matched(node, layer=layer)
+
+    def call(match: Match, writer: Writer) -> fx.Node:
+        source, hidden, cell, _, _, bias, *_ = match.root.args
+        return writer.call(make(match["layer"]).apply, source, hidden, cell, bias)
+
+    return Rule(name, Search((LSTM_ONEDNN,), find), call)

@@ -15,11 +15,10 @@ from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.batching_choice import apply_batching, choose_batching
 from openipu.run.engine.engine import Engine, FastEngine
-from openipu.run.engine.kernel_choice import list_kernels
+from openipu.run.engine.kernel_choice import list_inference_kernels, list_kernels
 from openipu.run.engine.micro import draft_micro
 from openipu.run.engine.pass_list import BATCH_MICRO_BATCHES, BATCHED, GROUP_UPDATES, Setting
 from openipu.run.engine.patience import NEVER, choose_patience
-from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.engine.replica_sets import ReplicaSets
 from openipu.run.kernels import Kernel, KernelLibrary, KernelProvider
 from openipu.run.memory.host_memory import release_pages

@@ -60,6 +60,10 @@ _SIZES = {
     "WINOGRAD_WINDOWS": 1,
     "WINOGRAD_STRIP_WINDOWS": 1,
     "WINOGRAD_WORK": 1,
+    "WINOGRAD_COMPILATION_WORK": 1,
+    "GEMV_WEIGHT_ELEMENTS": 1,
+    "GEMV_ALL_ELEMENTS": 1,
+    "LSTM_WORK": 1,
     "WINOGRAD_USE": 0.01,
     "UPDATED_ALONE_ELEMENTS": 24,
 }
@@ -195,7 +199,8 @@ def run_engine(case: Case) -> Values:
     """The same by the engine."""
     model = case.build(lambda loss: mark_loss(loss, "none"))
     before = _copy(model.state_dict())
-    options = RunOptions(training=case.training, **dict(case.options), random_seed=7, engine=EngineMode.OPERATORS)
+    mode = EngineMode.KERNELS if len(find_provider().library) else EngineMode.OPERATORS
+    options = RunOptions(training=case.training, **dict(case.options), random_seed=7, engine=mode)
     leaves = [split_micro_batch(value, options) for value in case.make_inputs(0)]
     spec = optimizer = None
     if case.training:

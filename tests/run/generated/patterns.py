@@ -276,6 +276,31 @@ def _image_step(w: Writer, value: str, earlier: list[str]) -> str:
     return w.let(f"{value}{w.choose('.flip(2)', '.transpose(2, 3)', '[:, :, 1:]', ' * 0.5')}")
 
 
+def filters(w: Writer) -> None:
+    """Convolutions of inference for which there are kernels: filters of 3 x 3 with many channels, any with few."""
+    w.training = False
+    channels, side = w.choose(16, 16, 16, 3), 8
+    value = w.source(w.choose(1, 2), channels, side, side)
+    for _ in range(w.pick.randrange(1, 4)):
+        results = 16 if channels == 16 else 10
+        layer = w.layer(f"nn.Conv2d({channels}, {results}, 3, padding=1, bias={w.choose(True, False)})")
+        made = w.let(f"{layer}({value})")
+        if w.chance(0.4):
+            made = w.let(f"{w.layer(f'nn.BatchNorm2d({results})')}({made})")
+        if w.chance(0.3) and channels == results:
+            made = w.let(f"{made} + {value}")
+        if w.chance(0.6):
+            made = w.let(w.choose("torch.relu({})", "torch.relu({})", "F.silu({})").format(made))
+        if w.chance(0.2):
+            w.score(made)
+        value = made
+        if channels != 16:
+            break
+    if w.chance(0.4):
+        value = w.let(f"{w.choose('torch.relu', '')}(F.max_pool2d({value}, 2))")
+    w.score(value)
+
+
 def keras_images(w: Writer) -> None:
     """Convolutions as Keras has them: channels last, filters as [window, in, out], some of them shared."""
     batch, channels, side = w.choose(1, 2), w.choose(1, 2, 4), w.choose(3, 4, 5)
@@ -327,7 +352,16 @@ def pooling(w: Writer) -> None:
 
 def products(w: Writer) -> None:
     """Products with weights, their biases and activations, alone and in chains."""
-    value = w.source(*w.sizes(1, 2, 4, 5, count=w.choose(1, 2, 2, 3)), w.choose(1, 2, 4, 8))
+    _multiply(w, w.source(*w.sizes(1, 2, 4, 5, count=w.choose(1, 2, 2, 3)), w.choose(1, 2, 4, 8)))
+
+
+def vectors(w: Writer) -> None:
+    """Products of one row with weights, as a step of generation has them."""
+    w.training = False
+    _multiply(w, w.source(*w.choose((1,), (1, 1)), w.choose(1, 2, 4, 8)))
+
+
+def _multiply(w: Writer, value: str) -> None:
     for _ in range(w.pick.randrange(1, 4)):
         width = w.shape(value)[-1]
         wide = w.choose(width, 2, 4, 8, 1)
@@ -631,6 +665,11 @@ FAMILIES: dict[str, Family] = {
         ("channels-last images", "pack convolutions of inference"),
         ("norms of images by kernels",),
     ),
+    "filters": Family(
+        filters,
+        ("pack convolutions of inference", "drop unread weights"),
+        ("Winograd convolutions by a kernel", "direct convolutions by a kernel"),
+    ),
     "keras_images": Family(keras_images, ("1x1 convolutions as products", "lay out filters once")),
     "pooling": Family(pooling, ("pool before rectifying",)),
     "products": Family(
@@ -638,10 +677,12 @@ FAMILIES: dict[str, Family] = {
         ("pack weights of inference", "products by oneDNN"),
         ("gradients of weights by a kernel",),
     ),
+    "vectors": Family(vectors, ("pack weights of inference",), ("matrix-vector products by a kernel",)),
     "embeddings": Family(embeddings, ("add rows in place",)),
     "recurrent": Family(
         recurrent,
         ("recurrent layers by oneDNN", "pack recurrent layers of inference"),
+        ("LSTM layers by a kernel",),
     ),
     "reused": Family(reused, ("reuse dead memory",)),
     "views": Family(

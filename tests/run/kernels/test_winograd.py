@@ -10,9 +10,9 @@ from openipu.capture import capture_program
 from openipu.graph import EngineMode, RunOptions
 from openipu.run import thresholds
 from openipu.run.drafts.passes import apply_passes
+from openipu.run.engine.kernel_choice import list_inference_kernels
 from openipu.run.engine.micro import draft_micro
 from openipu.run.engine.pass_list import BATCHED, Setting
-from openipu.run.engine.program_kernels import list_inference_kernels
 from openipu.run.kernels.catalog import WINOGRAD
 from openipu.run.rewrites.images import packed_convolutions
 from openipu.run.rewrites.images.winograd import (

@@ -13,17 +13,20 @@ from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.passes import Pass, by_rules
 from openipu.run.drafts.rules import Rule
-from openipu.run.engine.program_kernels import use_inference_kernels
 from openipu.run.kernels import Function, Kernel, KernelLibrary, Run
 from openipu.run.kernels.catalog import (
     CHANNEL_NORMS,
     COMPUTE_GELU,
+    DIRECT_CONVOLUTION,
     DROP,
     DROPOUT,
     GELU,
+    GEMV,
     HALF_PRODUCTS,
+    LSTM,
     MULTIPLY_IN_HALF,
     MULTIPLY_TRANSPOSED,
+    MULTIPLY_VECTOR,
     ROUND,
     STOCHASTIC_ROUNDING,
     WEIGHT_GRADIENTS,
@@ -42,17 +45,17 @@ from openipu.run.rewrites.fusion import (
 from openipu.run.rewrites.half import rounded_products, stochastic_rounding, wide_weights
 from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
 from openipu.run.rewrites.half.rounding import apply_number_options
-from openipu.run.rewrites.images import channels_last, joined_norms, pool_first
+from openipu.run.rewrites.images import channels_last, direct_convolutions, joined_norms, pool_first
 from openipu.run.rewrites.images.layout import lay_out_images
 from openipu.run.rewrites.images.packed_convolutions import pack_convolutions
 from openipu.run.rewrites.in_place.accumulation import ADDED_ROWS, accumulate_gradients
 from openipu.run.rewrites.in_place.bound_rounding import bind_rounding
 from openipu.run.rewrites.in_place.buffers_in_place import write_in_place
 from openipu.run.rewrites.in_place.reused_memory import reuse_memory
-from openipu.run.rewrites.products import onednn_products, packed_weights, weight_gradients
+from openipu.run.rewrites.products import gemv, onednn_products, packed_weights, weight_gradients
 from openipu.run.rewrites.pruning import prune_rows
 from openipu.run.rewrites.random import dropout
-from openipu.run.rewrites.recurrent import onednn_recurrent, packed_recurrent
+from openipu.run.rewrites.recurrent import lstm_kernel, onednn_recurrent, packed_recurrent
 from openipu.run.rewrites.semantics.delayed_weights import delay_weights
 from openipu.run.rewrites.semantics.float_exceptions import check_arithmetic
 from openipu.run.rewrites.semantics.loss_scale import add_statistics
@@ -129,16 +132,6 @@ MICRO: tuple[Pass[Setting], ...] = (
     Pass("own outputs", lambda draft, setting: own_outputs(draft), needed=True),
 )
 
-# Once micro-batches are batched.
-BATCHED: tuple[Pass[Setting], ...] = (
-    Pass("recurrent layers by oneDNN", by_rules(lambda draft, setting: onednn_recurrent.make_rules())),
-    Pass(
-        "convolutions, recurrent layers and matrix-vector products by kernels",
-        lambda draft, setting: use_inference_kernels(draft, setting.device_memory, setting.library),
-        lambda setting: _infers(setting) and not setting.options.deterministic and len(setting.library) > 0,
-    ),
-)
-
 
 def _accumulates(setting: Setting) -> bool:
     return setting.updater is not None and setting.accumulates
@@ -170,9 +163,14 @@ def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
 
     def may_use(setting: Setting) -> bool:
         exact = kernel.accuracy is Accuracy.SAME_BITS or not setting.options.deterministic
-        return _is_unchecked(setting) and exact and kernel in setting.library
+        loaded = any(other.source == kernel.source for other in setting.library)  # also for one geometry
+        return _is_unchecked(setting) and exact and loaded
 
     return may_use
+
+
+def _may_infer(kernel: Kernel) -> Callable[[Setting], bool]:
+    return lambda setting: _infers(setting) and _may_use(kernel)(setting)
 
 
 def _by_kernel(
@@ -181,6 +179,33 @@ def _by_kernel(
     """Rules that call a function of a kernel."""
     return by_rules(lambda draft, setting: make_rules(setting.library[kernel][function]))
 
+
+# Once micro-batches are batched.
+BATCHED: tuple[Pass[Setting], ...] = (
+    Pass("recurrent layers by oneDNN", by_rules(lambda draft, setting: onednn_recurrent.make_rules())),
+    Pass(
+        "direct convolutions by a kernel",
+        by_rules(lambda draft, setting: direct_convolutions.make_rules(draft, setting.device_memory, setting.library)),
+        _may_infer(DIRECT_CONVOLUTION),
+    ),
+    Pass(
+        "Winograd convolutions by a kernel",
+        lambda draft, setting: pack_convolutions(draft, setting.device_memory, setting.library[WINOGRAD]),
+        _may_infer(WINOGRAD),
+    ),
+    Pass(
+        "LSTM layers by a kernel",
+        by_rules(lambda draft, setting: lstm_kernel.make_rules(draft, setting.device_memory, setting.library[LSTM])),
+        _may_infer(LSTM),
+    ),
+    Pass(
+        "matrix-vector products by a kernel",
+        by_rules(
+            lambda draft, setting: gemv.make_rules(draft, setting.device_memory, setting.library[GEMV][MULTIPLY_VECTOR])
+        ),
+        _may_infer(GEMV),
+    ),
+)
 
 _ACCUMULATE = Pass(
     "add gradients to their accumulators",

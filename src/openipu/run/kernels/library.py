@@ -49,9 +49,6 @@ class KernelLibrary:
     def __len__(self) -> int:
         return len(self.loaded)
 
-    def find(self, kernel: Kernel) -> LoadedKernel | None:
-        return self.loaded.get(kernel)
-
     def __getitem__(self, kernel: Kernel) -> LoadedKernel:
         return self.loaded[kernel]
 

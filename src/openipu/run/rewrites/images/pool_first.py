@@ -7,6 +7,7 @@ gradient goes to the same place or nowhere. Both rectify a fraction of the numbe
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def _find(rectified: fx.Node) -> Match | None:
     order = _list_views(block.args[0], gradient)
     if order is None or order != _list_views_back(gradient.args[1], rectified):
         return None
-    return matched(rectified, block, x=source, pooled=parts[0], gradient=gradient, block=block)
+    return matched(rectified, block, parts[0], x=source, pooled=parts[0], gradient=gradient, block=block)
 
 
 def _leads_to(rectified: fx.Node, value: Any) -> bool:
@@ -84,9 +85,10 @@ def _list_views_back(value: Any, source: fx.Node) -> list[list[int]] | None:
 
 def _exchange(match: Match, writer: Writer) -> fx.Node:
     pooled, gradient, block = match["pooled"], match["gradient"], match["block"]
-    with writer.before(pooled.next):
-        rectified = writer.call(_RECTIFY, pooled, like=pooled)
-    pooled.replace_all_uses_with(rectified, delete_user_cb=lambda user: user is not rectified)
+    with writer.before(pooled):
+        largest = writer.call(operator.getitem, *pooled.args, like=pooled)
+        rectified = writer.call(_RECTIFY, largest, like=pooled)
+    writer.replace(pooled, rectified)
     incoming = gradient.args[0]
     with writer.before(gradient):
         blocked = writer.call(_BLOCK, incoming, rectified, 0, like=incoming)
@@ -96,4 +98,8 @@ def _exchange(match: Match, writer: Writer) -> fx.Node:
     return found
 
 
-RULES = (Rule("max-pooling of rectified images", Search((_RECTIFY,), _find), _exchange, shared=frozenset({"block"})),)
+RULES = (
+    Rule(
+        "max-pooling of rectified images", Search((_RECTIFY,), _find), _exchange, shared=frozenset({"block", "pooled"})
+    ),
+)

@@ -91,18 +91,18 @@ class GraphWriter:
     """Adds calls in front of a node, with its meta data."""
 
     def __init__(self, graph: fx.Graph, node: fx.Node) -> None:
-        self._graph, self._node = graph, node
+        self.graph, self._node = graph, node
 
     def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        with self._graph.inserting_before(self._node):
-            found = self._graph.call_function(target, args, kwargs)
+        with self.graph.inserting_before(self._node):
+            found = self.graph.call_function(target, args, kwargs)
         set_value(found, self._node.meta)
         return found
 
     def place(self, function: Any, node: fx.Node, *args: Any) -> fx.Node:
         """A function of ours, whose result is that of a node."""
-        with self._graph.inserting_before(self._node):
-            found = self._graph.call_function(function, args)
+        with self.graph.inserting_before(self._node):
+            found = self.graph.call_function(function, args)
         found.meta = dict(node.meta)
         return found
 

@@ -20,6 +20,7 @@ from torch import fx
 
 from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
+from openipu.run.drafts.replacement import replace_value
 from openipu.run.kernels.library import LoadedKernel
 from openipu.run.rewrites.images.channels_last import GraphWriter, is_turned_filter
 from openipu.run.rewrites.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
@@ -75,7 +76,7 @@ class _Window:
 def lay_out_images(draft: Draft, winograd: LoadedKernel | None) -> None:
     """Let convolutions, and what lies between them, work on images with channels last; `winograd`: by that kernel."""
     plans = {node: window for node in draft.graph.nodes if (window := _read_window(node)) is not None}
-    if not _pays(plans):
+    if not _is_worth_it(plans):
         return
     turned = _find_turned(draft.graph, plans)
     if _count_copied(draft.graph, plans, turned) > thresholds.CHANNELS_LAST_COPIED * sum(
@@ -96,7 +97,7 @@ def lay_out_images(draft: Draft, winograd: LoadedKernel | None) -> None:
 def find_winograd(graph: fx.Graph) -> bool:
     """Whether there are convolutions that are worth the kernel."""
     plans = {node: window for node in graph.nodes if (window := _read_window(node)) is not None}
-    return _pays(plans) and any(_fits_winograd(node, window) for node, window in plans.items())
+    return _is_worth_it(plans) and any(_fits_winograd(node, window) for node, window in plans.items())
 
 
 def _read_window(node: fx.Node) -> _Window | None:
@@ -143,7 +144,7 @@ def _count(node: fx.Node) -> int:
     return prod(_shape_of(node)) if node.target is _CONVOLVE else 0
 
 
-def _pays(plans: dict[fx.Node, _Window]) -> bool:
+def _is_worth_it(plans: dict[fx.Node, _Window]) -> bool:
     work = {node: _count(node) * prod(_shape_of(_find_filter(node))[1:]) for node in plans}
     even = sum(
         count for node, count in work.items() if _shape_of(_find_filter(node))[0] % thresholds.CONVOLUTION_VECTOR == 0
@@ -249,7 +250,7 @@ def _replace_convolution(writer: GraphWriter, node: fx.Node, window: _Window, ke
         found = writer.place(convolve_images, node, images, filters, bias, window.pads[0], kernel)
     else:
         found = writer.place(convolve, node, images, filters, bias, *window.arguments)
-    node.replace_all_uses_with(found)
+    replace_value(writer.graph, node, found)
 
 
 def _replace_gradients(writer: GraphWriter, node: fx.Node, window: _Window, kernel: LoadedKernel | None) -> None:
@@ -275,7 +276,7 @@ def _replace_gradients(writer: GraphWriter, node: fx.Node, window: _Window, kern
                 found = writer.place(find_filter_gradient, user, gradient, images, filters, *window.arguments)
             case _:
                 found = writer.call(aten.sum.dim_IntList, gradient, [0, 2, 3])
-        user.replace_all_uses_with(found)
+        replace_value(writer.graph, user, found)
 
 
 def _as_matrix(writer: GraphWriter, filters: Any) -> fx.Node:

@@ -681,13 +681,13 @@ FAMILIES: dict[str, Family] = {
     "embeddings": Family(embeddings, ("add rows in place",)),
     "recurrent": Family(
         recurrent,
-        ("recurrent layers by oneDNN", "pack recurrent layers of inference"),
+        ("recurrent layers by oneDNN", "pack recurrent layers of inference", "remove dead code"),
         ("LSTM layers by a kernel",),
     ),
     "reused": Family(reused, ("reuse dead memory",)),
     "views": Family(
         views,
-        ("remove no-operations", "fold constants", "share views", "share costly values", "remove dead code"),
+        ("remove no-operations", "fold constants", "share views", "share costly values"),
     ),
     "sums": Family(sums),
     "norms": Family(norms),

@@ -18,6 +18,7 @@ from openipu.run.drafts.control import build_bodies
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.passes import Pass, apply_passes, by_rules
 from openipu.run.drafts.random_numbers import sample_from_seed
+from openipu.run.drafts.replacement import replace_value
 from openipu.run.drafts.rules import Constant, Match, Rule, Value, Writer, op
 from openipu.run.rewrites.half.redundant_roundings import skip_exact_roundings
 from openipu.run.rewrites.half.widen_products import widen_half_products
@@ -106,7 +107,7 @@ def fold_constants(draft: Draft) -> None:
         if any(user not in values for user in node.users):
             placeholder = draft.add_placeholder(f"folded_{node.name}", values[node])
             placeholder.meta = dict(node.meta)
-            node.replace_all_uses_with(placeholder, delete_user_cb=lambda user: user not in values)
+            replace_value(draft.graph, node, placeholder)
 
 
 def _is_filled(node: fx.Node) -> bool:
@@ -124,8 +125,7 @@ def share_views(draft: Draft) -> None:
             continue
         key = (node.target, repr(node.args), repr(node.kwargs))
         if key in seen:
-            node.replace_all_uses_with(seen[key])
-            draft.graph.erase_node(node)
+            replace_value(draft.graph, node, seen[key])
         else:
             seen[key] = node
 
@@ -139,8 +139,7 @@ def share_equal_values(draft: Draft, targets: Collection[Any] | None = None) -> 
             continue
         key = (node.target, _freeze(node.args), _freeze(node.kwargs))
         if key in seen:
-            node.replace_all_uses_with(seen[key])
-            draft.graph.erase_node(node)
+            replace_value(draft.graph, node, seen[key])
         else:
             seen[key] = node
 

@@ -8,21 +8,6 @@ from pathlib import Path
 from openipu import run
 
 _ROOT = Path(run.__file__).parent
-_BEFORE_RULES = "is being said as a rule"
-# Files that still replace values by hand, and why.
-EXCEPTED = {
-    "rewrites/half/keep_wide.py": _BEFORE_RULES,
-    "rewrites/half/partials.py": _BEFORE_RULES,
-    "rewrites/half/redundant_roundings.py": _BEFORE_RULES,
-    "rewrites/half/rounded_products.py": _BEFORE_RULES,
-    "rewrites/half/rounding.py": _BEFORE_RULES,
-    "rewrites/half/wide_weights.py": _BEFORE_RULES,
-    "rewrites/half/widen_all.py": _BEFORE_RULES,
-    "rewrites/half/widen_products.py": _BEFORE_RULES,
-    "rewrites/pruning/prune.py": "changes the sizes of a whole graph, and still replaces by itself",
-    "update/contraction.py": _BEFORE_RULES,
-    "update/scalar_lanes.py": _BEFORE_RULES,
-}
 
 
 def replaces_values(source: str) -> bool:
@@ -36,7 +21,7 @@ def test_passes_do_not_replace_values_by_hand() -> None:
         for path in _ROOT.rglob("*.py")
         if "drafts" not in path.parts and replaces_values(path.read_text(encoding="utf-8"))
     }
-    assert found == set(EXCEPTED), "a file replaces values by hand, or needs no exception any more"
+    assert not found, "use a rule, or `replace_value` of drafts/replacement.py"
 
 
 def test_replacement_by_hand_is_noticed() -> None:

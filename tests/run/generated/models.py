@@ -137,7 +137,10 @@ def language_models(w: Writer) -> None:
                 f"{labels}.reshape({batch}, -1))"
             )
     if not w.training or w.chance(0.3):
-        w.give(w.choose(logits, f"{logits}[:, -1]", f"{logits}.argmax(-1)", f"{hidden}.detach()"))
+        best = f"{logits}.argmax(-1)"
+        if w.half:  # rounded logits are often equal: which one is found is open, its value is not
+            best = f"{logits}.take_along_dim({logits}.argmax(-1, keepdim=True), -1)"
+        w.give(w.choose(logits, f"{logits}[:, -1]", best, f"{hidden}.detach()"))
 
 
 def image_models(w: Writer) -> None:

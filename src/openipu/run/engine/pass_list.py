@@ -277,7 +277,7 @@ BOUND: tuple[Pass[Setting], ...] = (
         by_rules(lambda draft, setting: packed_recurrent.make_rules(draft, setting.device_memory)),
         _infers,
     ),
-    Pass("drop unread weights", lambda draft, setting: draft.drop_unread_weights(), _infers),
+    Pass("drop unread weights", lambda draft, setting: draft.drop_unread_weights(), _infers, needed=True),
     Pass("add rows in place", by_rules(ADDED_ROWS), _is_unchecked),
     Pass("stochastic rounding in one call", by_rules(stochastic_rounding.RULES), _is_unchecked),
     Pass("keep rounded values in float32", by_rules(ROUNDED_WIDE), _is_unchecked),

@@ -16,8 +16,7 @@ from torch import fx
 from openipu.graph import note_of
 from openipu.ops import TRAITS, Trait, has_trait
 from openipu.run.drafts.aliasing import find_viewed
-from openipu.run.drafts.draft import Draft
-from openipu.run.drafts.rules import Match, Rule, Search, Value, Writer, apply_rules, matched, op
+from openipu.run.drafts.rules import Match, Rule, Search, Value, Writer, matched, op
 from openipu.run.rewrites.half.conversions import convert, converts_to, is_half, set_format
 
 aten = torch.ops.aten
@@ -37,11 +36,6 @@ def holds_half_numbers(node: fx.Node) -> bool:
             return False
         node = source
     return True
-
-
-def skip_exact_roundings(draft: Draft) -> None:
-    """Let readers in float32 have exact values without a way through half precision."""
-    apply_rules(draft.graph, RULES)
 
 
 def _chooses(node: fx.Node) -> bool:

@@ -22,7 +22,7 @@ QUICK := bench capture gc_tools graph machine numerics ops plan pod popart run s
 PLANNED := resnet50_training bert_base_training bert_large_training gpt2_small_training vit_base_training lstm cnn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-rules fuzz-poplar bench bench-cycles bench-plan bench-poplar bench-search crash docs wheel-test clean
+.PHONY: help demo check test test-all test-paddle test-tensorflow lint fuzz fuzz-tensorflow fuzz-programs fuzz-rules fuzz-poplar bench bench-cycles bench-gains bench-plan bench-poplar bench-search crash docs wheel-test clean
 .PHONY: conformance-optimum conformance-popart conformance-popart-programs conformance-popxl conformance-poplar-cpp conformance-paddle conformance-tensorflow conformance-tensorflow-programs bench-paddle demo-paddle conformance-onnx bench-onnx
 
 help: ## what there is
@@ -81,6 +81,11 @@ bench: $(READY) ## speed, memory and first steps against PyTorch, an hour or two
 
 fuzz-poplar: $(READY) ## 2,000 random Poplar programs (3,000 with races), batched against one vertex at a time; PROGRAMS=5000 for more
 	OMP_NUM_THREADS=1 OPENIPU_RANDOM_PROGRAMS=$(or $(PROGRAMS),2000) $(BIN)/python -m pytest -q tests/poplar/test_random_programs.py
+
+bench-gains: $(READY) ## which models gain from each pass and kernel, 15 minutes; GAINS="--only 'share views'" is one of them
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.gains $(GAINS)
+	$(BIN)/python -m bench.gain_records
+	$(BIN)/ruff format src/openipu/run
 
 bench-poplar: $(READY) ## building, running and planning Poplar programs against their limits
 	$(BIN)/python -m bench.poplar_speed

@@ -428,7 +428,7 @@ def _list() -> tuple[Workload, ...]:
     digits, classes, following = numbers(16, 1, 28, 28, classes=CLASSES), texts(labels="class"), texts(labels="next")
     rows = numbers(64, 256, classes=CLASSES)
     series, keras = numbers(16, 64, 128, classes=CLASSES), numbers(4, 32, 32, 3, classes=CLASSES)
-    maps = numbers(4, 10, 10, 3, classes=CLASSES)
+    maps, wide_maps = numbers(4, 10, 10, 3, classes=CLASSES), numbers(8, 28, 28, 3, classes=CLASSES)
     steps = {"gradient_accumulation": 4}
     apart = {**steps, "batching": False}
     rounded = {"half": True, "options": {"stochastic_rounding": True}}
@@ -467,6 +467,7 @@ def _list() -> tuple[Workload, ...]:
         train("electra_training", "BERT", electra, classes),
         train("distilbert_training", "BERT", distilbert, classes),
         train("gpt2_training", "GPT-2", gpt2, following, shift=True, optimizer="AdamW"),
+        train("gpt2_short_training", "GPT-2", gpt2, texts(1, 32, "next"), shift=True, optimizer="AdamW"),
         train("gptj_training", "GPT-J", gptj, following, shift=True, optimizer="AdamW"),
         train("vit_training", "ViT", vit, numbers(2, 3, 112, 112, classes=CLASSES)),
         train("resnet_training", "ResNet", resnet, image, optimizer="SGD"),
@@ -493,6 +494,7 @@ def _list() -> tuple[Workload, ...]:
         train("keras_cnn_training", "Keras CNN", lambda: KerasNetwork((3, 3, 3), 32, 0.1), keras),
         train("keras_pixels_training", "Keras network in network", lambda: KerasNetwork((3, 1, 1, 1), 256), maps),
         train("keras_squeeze_training", "Keras SqueezeNet", lambda: KerasNetwork((3, 1, 3, 1), 192), maps),
+        train("keras_vgg_training", "Keras VGG", lambda: KerasNetwork((3, 3, 3, 3), 128), wide_maps),
         train("keras_text_training", "Keras transformer", transformer_by_uniform, following, shift=True),
         train("bert_accumulation", "BERT", bert, texts(1, 128, "class"), options=steps),
         train("gpt2_accumulation", "GPT-2", gpt2, texts(1, 128, "next"), shift=True, options=apart),

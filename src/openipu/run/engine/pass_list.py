@@ -33,7 +33,7 @@ from openipu.run.kernels.catalog import (
     WINOGRAD,
 )
 from openipu.run.memory.device_memory import DeviceMemory
-from openipu.run.optimization import Accuracy
+from openipu.run.optimization import Accuracy, Optimization
 from openipu.run.rewrites.fusion import (
     attention,
     class_gradients,
@@ -93,6 +93,19 @@ class Setting:
 BATCH_MICRO_BATCHES = "batch micro-batches"
 GROUP_UPDATES = "update parameters together"
 ACCUMULATE_PRODUCTS = "add products to accumulators in one call"
+ELSEWHERE = (
+    Optimization(
+        BATCH_MICRO_BATCHES, accuracy=Accuracy.OTHER_ORDER, gains=("perceptron_loop_inference", "bert_loop_inference")
+    ),
+    Optimization(
+        GROUP_UPDATES,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("checkpoint_training", "checkpoint_images_training"),
+    ),
+    Optimization(
+        ACCUMULATE_PRODUCTS, accuracy=Accuracy.OTHER_ORDER, gains=("perceptron_accumulation", "gpt2_accumulation")
+    ),
+)
 
 # Of one micro-batch. `simplify` has a list of its own, which the bodies of loops and update graphs go through as well.
 MICRO: tuple[Pass[Setting], ...] = (
@@ -115,10 +128,13 @@ MICRO: tuple[Pass[Setting], ...] = (
         lambda draft, setting: simplify(draft, without=setting.options.without_rules),
         needed=True,  # its own passes are rules
     ),
+    # Arithmetic is checked of entries that are not read, too.
     Pass(
         "last-token pruning",
         lambda draft, setting: prune_rows(draft),
-        lambda setting: not setting.options.floating_point_exceptions,  # of entries that are not read, too
+        lambda setting: not setting.options.floating_point_exceptions,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("electra_training", "vit_inference"),
     ),
     Pass(
         "round as the options say",
@@ -128,6 +144,7 @@ MICRO: tuple[Pass[Setting], ...] = (
     Pass(
         "read weights in float32",
         by_rules(lambda draft, setting: wide_weights.make_rules(draft, setting.program)),
+        gains=("perceptron_half_inference", "vgg_half_inference"),
     ),
     Pass("own outputs", lambda draft, setting: own_outputs(draft), needed=True),
 )
@@ -182,21 +199,32 @@ def _by_kernel(
 
 # Once micro-batches are batched.
 BATCHED: tuple[Pass[Setting], ...] = (
-    Pass("recurrent layers by oneDNN", by_rules(lambda draft, setting: onednn_recurrent.make_rules())),
+    Pass(
+        "recurrent layers by oneDNN",
+        by_rules(lambda draft, setting: onednn_recurrent.make_rules()),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("lstm_inference", "speech_inference"),
+    ),
     Pass(
         "direct convolutions by a kernel",
         by_rules(lambda draft, setting: direct_convolutions.make_rules(draft, setting.device_memory, setting.library)),
         _may_infer(DIRECT_CONVOLUTION),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("lenet_inference", "enhancement_inference"),
     ),
     Pass(
         "Winograd convolutions by a kernel",
         lambda draft, setting: pack_convolutions(draft, setting.device_memory, setting.library[WINOGRAD]),
         _may_infer(WINOGRAD),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=(),
     ),
     Pass(
         "LSTM layers by a kernel",
         by_rules(lambda draft, setting: lstm_kernel.make_rules(draft, setting.device_memory, setting.library[LSTM])),
         _may_infer(LSTM),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("lstm_inference", "speech_inference"),
     ),
     Pass(
         "matrix-vector products by a kernel",
@@ -204,6 +232,8 @@ BATCHED: tuple[Pass[Setting], ...] = (
             lambda draft, setting: gemv.make_rules(draft, setting.device_memory, setting.library[GEMV][MULTIPLY_VECTOR])
         ),
         _may_infer(GEMV),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("wide_row_inference", "generation_inference"),
     ),
 )
 
@@ -225,16 +255,30 @@ BOUND: tuple[Pass[Setting], ...] = (
         "dropout masks by integer comparison",
         by_rules(lambda draft, setting: dropped_elements.make_rules(draft)),
         _is_unchecked,
+        gains=("keras_cnn_training", "keras_text_training"),
     ),
-    Pass("pool before rectifying", by_rules(pool_first.RULES), _is_unchecked),
+    Pass(
+        "pool before rectifying",
+        by_rules(pool_first.RULES),
+        _is_unchecked,
+        gains=("alexnet_training", "bottleneck_training"),
+    ),
     Pass(
         "channels-last images",
         lambda draft, setting: lay_out_images(
             draft, setting.library[WINOGRAD] if _may_use(WINOGRAD)(setting) else None
         ),
         _is_unchecked,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("checkpoint_images_training", "resnet_training"),
     ),
-    Pass("1x1 convolutions as products", by_rules(channels_last.PRODUCTS), _is_unchecked),
+    Pass(
+        "1x1 convolutions as products",
+        by_rules(channels_last.PRODUCTS),
+        _is_unchecked,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("keras_pixels_training", "keras_squeeze_training"),
+    ),
     Pass("lay out filters once", by_rules(channels_last.FILTERS), _is_unchecked),
     _ACCUMULATE,
     Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
@@ -248,39 +292,88 @@ BOUND: tuple[Pass[Setting], ...] = (
     ),
     # Last: the passes above read the operators' schemas.
     Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks, needed=True),
-    Pass("gelu in one call", by_rules(written_gelu.RULES), _infers),
-    Pass("gelu and its gradient in one call each", by_rules(trained_gelu.RULES), _trains),
-    Pass("cross-entropy gradient in one call", by_rules(class_gradients.RULES), _trains),
+    Pass(
+        "gelu in one call",
+        by_rules(written_gelu.RULES),
+        _infers,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("tiny_gpt2_inference", "gptj_inference"),
+    ),
+    Pass(
+        "gelu and its gradient in one call each",
+        by_rules(trained_gelu.RULES),
+        _trains,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("tiny_gpt2_training", "gptj_training"),
+    ),
+    Pass(
+        "cross-entropy gradient in one call",
+        by_rules(class_gradients.RULES),
+        _trains,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("roberta_training", "gpt2_training"),
+    ),
     Pass(
         "norms of images by kernels",
         by_rules(lambda draft, setting: joined_norms.make_rules(setting.library[CHANNEL_NORMS])),
         lambda setting: _trains(setting) and _may_use(CHANNEL_NORMS)(setting),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("large_images_training", "checkpoint_images_training"),
     ),
     Pass(
         "attention in one call",
         by_rules(attention.RULES),
         _infers,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("tiny_bert_inference", "tiny_gpt2_inference"),
     ),
-    Pass("write into buffers", lambda draft, setting: write_in_place(draft), _infers),
+    Pass(
+        "write into buffers",
+        lambda draft, setting: write_in_place(draft),
+        _infers,
+        gains=("key_bank_inference", "generation_inference"),
+    ),
     Pass(
         "pack convolutions of inference",
         lambda draft, setting: pack_convolutions(draft, setting.device_memory),
         _infers,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("resnet_inference", "vit_inference"),
     ),
     Pass(
         "pack weights of inference",
         by_rules(lambda draft, setting: packed_weights.make_rules(draft, setting.device_memory)),
         _infers,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("gpt2_inference", "bert_inference"),
     ),
     Pass(
         "pack recurrent layers of inference",
         by_rules(lambda draft, setting: packed_recurrent.make_rules(draft, setting.device_memory)),
         _infers,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("lstm_language_inference", "small_lstm_inference"),
+    ),
+    Pass(
+        "add rows in place",
+        by_rules(ADDED_ROWS),
+        _is_unchecked,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("tied_language_training", "gpt2_short_training"),
+    ),
+    Pass(
+        "stochastic rounding in one call",
+        by_rules(stochastic_rounding.RULES),
+        _is_unchecked,
+        gains=("gpt2_half_training", "bert_exact_training"),
+    ),
+    Pass(
+        "keep rounded values in float32",
+        by_rules(ROUNDED_WIDE),
+        _is_unchecked,
+        gains=("perceptron_half_training", "bert_exact_training"),
     ),
     Pass("drop unread weights", lambda draft, setting: draft.drop_unread_weights(), _infers, needed=True),
-    Pass("add rows in place", by_rules(ADDED_ROWS), _is_unchecked),
-    Pass("stochastic rounding in one call", by_rules(stochastic_rounding.RULES), _is_unchecked),
-    Pass("keep rounded values in float32", by_rules(ROUNDED_WIDE), _is_unchecked),
     Pass(
         "products with half partials by a kernel",
         by_rules(
@@ -289,33 +382,58 @@ BOUND: tuple[Pass[Setting], ...] = (
             )
         ),
         _may_use(HALF_PRODUCTS),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("bert_partials_training", "perceptron_partials_training"),
     ),
-    Pass("add products in place", by_rules(ADDED_PRODUCTS), _is_unchecked),
+    Pass(
+        "add products in place",
+        by_rules(ADDED_PRODUCTS),
+        _is_unchecked,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("perceptron_exact_training",),
+    ),
     Pass(
         "gradients of weights by a kernel",
         by_rules(
             lambda draft, setting: weight_gradients.make_rules(setting.library[WEIGHT_GRADIENTS][MULTIPLY_TRANSPOSED])
         ),
         _may_use(WEIGHT_GRADIENTS),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("bert_training", "checkpoint_training"),
     ),
     Pass(
         "gelu by a kernel",
         _by_kernel(GELU, COMPUTE_GELU, gelu_kernel.make_rules),
         lambda setting: _trains(setting) and _may_use(GELU)(setting),
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("gptj_training", "gpt2_training"),
     ),
-    Pass("products by oneDNN", by_rules(lambda draft, setting: onednn_products.make_rules()), _is_unchecked),
+    Pass(
+        "products by oneDNN",
+        by_rules(lambda draft, setting: onednn_products.make_rules()),
+        _is_unchecked,
+        accuracy=Accuracy.OTHER_ORDER,
+        gains=("key_bank_inference", "checkpoint_training"),
+    ),
     Pass(
         "dropout by a kernel",
         _by_kernel(DROPOUT, DROP, dropout.make_rules),
         _may_use(DROPOUT),
+        gains=("tiny_gpt2_training", "bert_exact_training"),
     ),
     Pass(
         "stochastic rounding by a kernel",
         lambda draft, setting: bind_rounding(draft.graph, setting.library[STOCHASTIC_ROUNDING][ROUND]),
         lambda setting: STOCHASTIC_ROUNDING in setting.library,
+        gains=("perceptron_half_training", "bert_half_training"),
     ),
     # Behind all that read schemas, or whose functions may keep what they are given.
-    Pass("reuse dead memory", lambda draft, setting: reuse_memory(draft), _is_unchecked),
+    Pass(
+        "reuse dead memory",
+        lambda draft, setting: reuse_memory(draft),
+        _is_unchecked,
+        gains=("electra_training", "gpt2_classifier_inference"),
+    ),
 )
 
 

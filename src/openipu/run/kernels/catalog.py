@@ -142,6 +142,7 @@ STOCHASTIC_ROUNDING = Kernel(
     accuracy=Accuracy.SAME_BITS,
     fresh=True,
     dtypes=(torch.float32, torch.float16),
+    gains=("perceptron_half_training", "bert_half_training"),
 )
 
 DROP = Function("apply_dropout", DropoutArguments)
@@ -152,6 +153,7 @@ DROPOUT = Kernel(
     accuracy=Accuracy.SAME_BITS,
     fresh=True,
     dtypes=(torch.float32,),
+    gains=("tiny_gpt2_training", "tiny_bert_training"),
 )
 
 COMPUTE_GELU = Function("compute_gelu", GeluArguments)
@@ -162,6 +164,7 @@ GELU = Kernel(
     accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
+    gains=("gpt2_training", "gptj_training"),
 )
 
 MULTIPLY_TRANSPOSED = Function("multiply_transposed", ProductArguments)
@@ -172,6 +175,7 @@ WEIGHT_GRADIENTS = Kernel(
     accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
+    gains=("checkpoint_training", "bert_training"),
 )
 
 MULTIPLY_IN_HALF = Function("multiply_in_half", HalfProductArguments)
@@ -183,6 +187,7 @@ HALF_PRODUCTS = Kernel(
     fresh=True,
     dtypes=(torch.float32, torch.float16),
     constants=(("MOST_CHUNKS", CHUNKS),),
+    gains=("bert_partials_training", "perceptron_partials_training"),
 )
 
 NORMALIZE = Function("normalize_channels", NormArguments)
@@ -194,6 +199,7 @@ CHANNEL_NORMS = Kernel(
     accuracy=Accuracy.OTHER_ORDER,
     fresh=False,  # a tuple of results, and a gradient may be written over
     dtypes=(torch.float32,),
+    gains=("large_images_training", "checkpoint_images_training"),
 )
 
 TRANSFORM_FILTER = Function("transform_filter", FilterTransformArguments)
@@ -207,6 +213,7 @@ WINOGRAD = Kernel(
     accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
+    gains=("checkpoint_images_training", "unet_inference"),
 )
 
 MULTIPLY_VECTOR = Function("multiply_vector", GemvArguments)
@@ -217,6 +224,7 @@ GEMV = Kernel(
     accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
+    gains=("wide_row_inference", "generation_inference"),
 )
 
 DESCRIBE_LSTM = Function("describe_lstm", LstmFormat)
@@ -228,6 +236,7 @@ LSTM = Kernel(
     accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
+    gains=("lstm_inference", "speech_inference"),
 )
 
 CONVOLVE_DIRECTLY = Function("convolve_directly", DirectConvolutionArguments)
@@ -238,6 +247,7 @@ DIRECT_CONVOLUTION = Kernel(  # compiled once for each geometry: `specialize`
     accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
+    gains=("lenet_inference", "enhancement_inference"),
 )
 
 KERNELS = (

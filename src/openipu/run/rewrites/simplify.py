@@ -207,15 +207,31 @@ def _is_spread(node: fx.Node) -> bool:
 # The order matters: what folding and sharing leave unused is removed last. Their setting is whether a draft is the body
 # of a loop, which keeps the generator: it has no seed of its own for each pass.
 PASSES: tuple[Pass[bool], ...] = (
-    Pass("remove no-operations", by_rules(NO_OPERATIONS)),
+    Pass(
+        "remove no-operations",
+        by_rules(NO_OPERATIONS),
+        gains=("bert_inference", "tiny_training"),
+    ),
     Pass("shorten conversions", lambda draft, body: shorten_conversions(draft), needed=True),
     Pass("sample from the seed", lambda draft, body: sample_from_seed(draft), lambda body: not body, needed=True),
     Pass("widen half products", lambda draft, body: widen_half_products(draft), needed=True),
     Pass("skip exact roundings", by_rules(redundant_roundings.RULES)),
-    Pass("fold constants", lambda draft, body: fold_constants(draft)),
-    Pass("share views", lambda draft, body: share_views(draft)),
-    Pass("share costly values", lambda draft, body: share_costly_values(draft)),
-    Pass("remove dead code", lambda draft, body: remove_dead_code(draft)),
+    Pass(
+        "fold constants",
+        lambda draft, body: fold_constants(draft),
+        gains=("tiny_gpt2_training", "gptj_inference"),
+    ),
+    Pass(
+        "share views",
+        lambda draft, body: share_views(draft),
+        gains=("tiny_bert_inference", "t5_inference"),
+    ),
+    Pass("share costly values", lambda draft, body: share_costly_values(draft), gains=("checkpoint_images_training",)),
+    Pass(
+        "remove dead code",
+        lambda draft, body: remove_dead_code(draft),
+        gains=("gpt2_inference", "bert_exact_training"),
+    ),
 )
 
 

@@ -515,7 +515,7 @@ def _list() -> tuple[Workload, ...]:
         train("perceptron_partials_training", "perceptron", perceptron, rows, **partials),
         train("checkpoint_training", "transformer with checkpoints", recomputed, numbers(4, 64, 256, classes=CLASSES)),
         train("checkpoint_vgg_training", "VGG with checkpoints", stages, small),
-        train("checkpoint_images_training", "U-Net with checkpoints", blocks, small),
+        train("checkpoint_images_training", "U-Net", blocks, small),
         train("bert_exact_training", "BERT", bert, classes, **exact),
         train("gpt2_exact_training", "GPT-2", gpt2, following, shift=True, **exact),
         train("perceptron_exact_training", "perceptron", perceptron, rows, **exact),

@@ -213,7 +213,7 @@ WINOGRAD = Kernel(
     accuracy=Accuracy.OTHER_ORDER,
     fresh=True,
     dtypes=(torch.float32,),
-    gains=("checkpoint_images_training", "unet_inference"),
+    gains=("checkpoint_images_training", "resnet_accumulation"),
 )
 
 MULTIPLY_VECTOR = Function("multiply_vector", GemvArguments)

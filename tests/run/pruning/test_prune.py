@@ -306,3 +306,43 @@ def test_operators_in_any_order_give_the_gradients_of_eager_pytorch(start_traini
     torch.manual_seed(seed)
     model, inputs = Scrambled(seed), (torch.randn(4, 4, 4),)
     compare(train(start_training, model, inputs), train_eagerly(model, inputs))
+
+
+class AddedProduct(nn.Module):
+    """A product that is added to a matrix, of which one row is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, WIDTH))
+
+    def forward(self, tokens: torch.Tensor, added: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        row = torch.addmm(added, tokens, self.weight)[2]
+        return row, nn.functional.mse_loss(row, torch.ones_like(row))
+
+
+@pytest.mark.parametrize("shape", [(TOKENS, WIDTH), (TOKENS, 1), (1, WIDTH), (WIDTH,), (1,)], ids=str)
+def test_a_product_that_is_added_to_anything_gives_one_row(start_training, shape):
+    torch.manual_seed(0)
+    model, inputs = AddedProduct(), (torch.randn(TOKENS, 4), torch.randn(shape))
+    compare(train(start_training, model, inputs), train_eagerly(model, inputs))
+
+
+class PartlyFrozen(nn.Module):
+    """A norm over as many features as there are samples; a single one of its weights is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sample, self.scale = nn.Parameter(torch.randn(1, 4)), nn.Parameter(torch.randn(1))
+        for name, shape in (("samples", (3, 4)), ("scales", (3,)), ("matrix", (4, 4))):
+            self.register_buffer(name, torch.randn(shape))
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scales = torch.cat([self.scale, self.scales])
+        normed = nn.functional.layer_norm(torch.cat([self.sample, self.samples]), (4,), scales)
+        return normed, nn.functional.mse_loss(normed @ self.matrix, tokens)
+
+
+def test_one_entry_of_the_gradient_of_a_weight_is_a_sum_over_all_samples(start_training):
+    torch.manual_seed(0)
+    model, inputs = PartlyFrozen(), (torch.randn(4, 4),)
+    compare(train(start_training, model, inputs), train_eagerly(model, inputs))

@@ -133,7 +133,10 @@ def can_narrow(node: fx.Node, axis: Axis) -> bool:
         return False
     if node.target is operator.getitem:
         source = node.args[0]
-        return isinstance(source, fx.Node) and source.target in _NORMS
+        if not isinstance(source, fx.Node):
+            return False
+        # In backward, what follows the gradient of the input are sums over all entries.
+        return source.target is aten.native_layer_norm.default or bool(node.args[1] == 0 and source.target in _NORMS)
     if not axis.fits(shape):
         return False
     target = node.target
@@ -238,5 +241,8 @@ def _find_needed_of_product(node: fx.Node, axis: Axis, place: int) -> Axis | Non
     rank, added = len(read_shape(node) or ()), node.target is aten.addmm.default
     if axis.dim < rank - 2 or (added and axis.dim != 0):
         return None
+    if added and place == 0:
+        before = _read_operand(node)
+        return axis if len(before) == rank and axis.fits(before) else None
     operand = place - 1 if added else place
     return axis if operand == axis.dim - (rank - 2) else None

@@ -109,7 +109,21 @@ class LateReader(nn.Module):
         return four(kept) * total
 
 
+class Mixed(nn.Module):
+    """What is added has other formats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, other in zip(self.layers, (x > 0, (3 * x).int(), x.half()), strict=True):
+            x = torch.relu(layer(x) + other)
+        return x
+
+
 MODELS = {
+    "mixed formats": Mixed,
     "sums": Sums,
     "late reader": LateReader,
     "residual": Residual,

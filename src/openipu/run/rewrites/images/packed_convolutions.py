@@ -118,13 +118,11 @@ def make_rules(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel | None
         found = read_convolution(node, held)
         if found is None or found.multiplications < thresholds.PACKED_CONVOLUTION_WORK:
             return None
-        plan, pulled = _extend(found, held)
-        return matched(plan.last, *plan.nodes[:-1], *pulled, plan=plan, pulled=pulled)
+        plan = _extend(found, held)
+        return matched(plan.last, *plan.nodes[:-1], plan=plan)
 
     def pack(match: Match, writer: Writer) -> fx.Node:
         plan: Convolution = match["plan"]
-        for relu in match["pulled"]:
-            writer.replace(relu, relu.args[0])
         kernel: PackedConvolution | WinogradConvolution
         if winograd is not None and WinogradConvolution.accepts(plan):
             kernel = WinogradConvolution(memory, plan, winograd)
@@ -132,35 +130,28 @@ def make_rules(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel | None
             kernel = PackedConvolution(memory, plan, plan.source.meta["val"].shape)
         return writer.call(kernel.apply, plan.source, *(() if plan.other is None else (plan.other,)))
 
-    search = Search((aten.convolution.default,), find)
-    return (Rule("packed convolution", search, pack, shared=frozenset({"pulled"})),)
+    return (Rule("packed convolution", Search((aten.convolution.default,), find), pack),)
 
 
-def _extend(found: Convolution, held: Mapping[str, GraphInput]) -> tuple[Convolution, list[fx.Node]]:
-    """Take in what follows, as long as nobody else reads the value between; and a relu from behind a pool."""
+def _extend(found: Convolution, held: Mapping[str, GraphInput]) -> Convolution:
+    """Take in what follows, as long as nobody else reads the value between."""
     found = take_norm(found, held)
     user = find_only_user(found.last)
     if user is not None and user.target is aten.add.Tensor and not user.kwargs and len(user.args) == 2:
         others = [value for value in user.args if value is not found.last]
-        shape = found.last.meta["val"].shape
-        if len(others) == 1 and isinstance(others[0], fx.Node) and others[0].meta["val"].shape == shape:
+        if len(others) == 1 and isinstance(others[0], fx.Node) and _is_alike(others[0], found.last):
             found = replace(found, other=others[0], nodes=(*found.nodes, user))
             user = find_only_user(user)
     # Behind an addition oneDNN has no other one.
     known = _ACTIVATIONS if found.other is None else {aten.relu.default: "relu"}
     if user is not None and user.target in known and len(user.args) == 1:
-        return replace(found, activation=_ACTIVATIONS[user.target], nodes=(*found.nodes, user)), []
-    relu = None if user is None else _find_pooled_relu(user)
-    return (found, []) if relu is None else (replace(found, activation="relu"), [relu])
+        return replace(found, activation=_ACTIVATIONS[user.target], nodes=(*found.nodes, user))
+    return found
 
 
-def _find_pooled_relu(pool: fx.Node) -> fx.Node | None:
-    """A relu behind a pool of largest values gives the same in front of it, where it costs nothing."""
-    values = find_only_user(pool)
-    if pool.target is not aten.max_pool2d_with_indices.default or values is None or values.target is not getitem:
-        return None
-    relu = find_only_user(values)
-    return relu if values.args[1] == 0 and relu is not None and relu.target is aten.relu.default else None
+def _is_alike(node: fx.Node, other: fx.Node) -> bool:
+    value, expected = node.meta["val"], other.meta["val"]
+    return bool(value.shape == expected.shape and value.dtype is expected.dtype)
 
 
 def _keep_order(draft: Draft) -> None:

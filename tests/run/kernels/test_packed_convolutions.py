@@ -175,6 +175,19 @@ def test_the_results_are_those_of_eager_pytorch(name: str, packed: list[packed_c
     assert torch.equal(x, before)
 
 
+@pytest.mark.parametrize("name", ["mixed formats", "residual", "smooth", "pooled"])
+def test_what_is_not_a_number_stays_so(name: str, packed: list[packed_convolutions.Convolution]) -> None:
+    torch.manual_seed(0)
+    model, x = MODELS[name]().eval(), torch.randn(2, 4, 33, 30)
+    x[0, 1, 7, 9] = torch.nan
+    (found,) = compile_inference(model, x).executable.run([x]).outputs
+    with torch.no_grad():
+        expected = model(x)
+    assert packed
+    assert expected.isnan().any()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
 def test_norm_addition_and_activation_are_part_of_the_call(packed: list[packed_convolutions.Convolution]) -> None:
     model = Residual().eval()
     compile_inference(model, torch.randn(2, 4, 32, 32)).executable.run([torch.randn(2, 4, 32, 32)])

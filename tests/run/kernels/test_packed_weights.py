@@ -132,6 +132,19 @@ class AddedLater(nn.Module):
         return self.row + batch @ self.weight, product + self.row, product
 
 
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.GELU(), nn.GELU("tanh")], ids=str)
+def test_what_is_not_a_number_stays_so(activation):
+    torch.manual_seed(0)
+    model, rows = nn.Sequential(nn.Linear(256, 512), activation).eval(), ROWS.clone()
+    rows[3, 7] = torch.nan
+    assert pack(model, rows)[1] == 1
+    executable = Executable(capture(model, rows), RunOptions(engine=EngineMode.OPERATORS))
+    executable.load_weights(dict(model.named_parameters()), {})
+    with torch.no_grad():
+        expected = model(rows)
+    torch.testing.assert_close(executable.run([rows]).outputs[0], expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
 def test_a_row_that_is_added_to_a_product_alone_is_its_bias():
     torch.manual_seed(0)
     model = AddedLater().eval()

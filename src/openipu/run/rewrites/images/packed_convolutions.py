@@ -77,18 +77,20 @@ class PackedConvolution:
             self._packed = self._pack()
         plan, (weight, bias) = self._plan, self._packed
         window = (plan.pads, plan.strides, plan.dilations, plan.groups)
+        rectifies = plan.activation == "relu"  # by PyTorch's operator: oneDNN's makes zeros of what is not a number
         source = x.contiguous(memory_format=_LAST)
         found: torch.Tensor
         if other is None:
-            found = self._run(source, weight, bias, *window, plan.activation, [], "")
+            activation = "none" if rectifies else plan.activation
+            found = self._run(source, weight, bias, *window, activation, [], "")
         else:
             added = other.contiguous(memory_format=_LAST)
-            behind: tuple[Any, ...] = ("add", 1.0, _or_nothing(plan.activation), [], "")
+            behind: tuple[Any, ...] = ("add", 1.0, None, [], "")
             if self.overwrites:
                 found = self._add_in_place(added, source, weight, bias, *window, *behind)
             else:
                 found = self._run_and_add(source, added, weight, bias, *window, *behind)
-        return found
+        return torch.relu_(found) if rectifies else found
 
     def _pack(self) -> tuple[torch.Tensor, torch.Tensor | None]:
         plan = self._plan
@@ -97,10 +99,6 @@ class PackedConvolution:
             weight.contiguous(), plan.pads, plan.strides, plan.dilations, plan.groups, self._shape
         )
         return packed, bias
-
-
-def _or_nothing(activation: str) -> str | None:
-    return None if activation == "none" else activation
 
 
 def pack_convolutions(draft: Draft, memory: DeviceMemory, winograd: LoadedKernel | None = None) -> None:

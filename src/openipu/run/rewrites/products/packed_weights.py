@@ -60,6 +60,8 @@ class PackedProduct:
         """The product of these rows, with an activation of some kind."""
         if self._packed is None:
             self._packed = self._pack()
+        if activation == "relu":  # oneDNN's makes zeros of what is not a number
+            return torch.relu_(self._multiply(rows, self._packed, bias, "none", [], ""))
         found: torch.Tensor = self._multiply(rows, self._packed, bias, activation, [], kind)
         return found
 

@@ -80,7 +80,7 @@ def compare(model, *inputs):
     expected = model(*inputs)
     expected = expected if isinstance(expected, tuple) else (expected,)
     for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
     return count_fused(program)
 
 
@@ -126,6 +126,27 @@ def test_a_place_that_may_look_at_nothing_gets_zeros():
     mask = torch.zeros(PLACES, PLACES)
     mask[3] = NEGATIVE
     assert compare(Attention(), QUERY, KEY, VALUE, mask) == 1
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+@pytest.mark.parametrize("place", ["query", "key"])
+def test_where_no_score_is_a_number_nothing_is(number, place):
+    values = {"query": QUERY.clone(), "key": KEY.clone()}
+    values[place][1, 4] = number
+    assert compare(WrittenOut(), values["query"], values["key"], VALUE) == 1
+
+
+def test_behind_a_mask_what_is_not_a_number_stays_apart_from_what_may_look_at_nothing():
+    query, key, value = (
+        part.view(SAMPLES, PLACES, HEADS, WIDTH).transpose(1, 2).clone() for part in (QUERY, KEY, VALUE)
+    )
+    mask = torch.zeros(PLACES, PLACES)
+    mask[3], query[0, 1, 4] = NEGATIVE, math.nan
+    found = attend(query, key, value, mask, 0.5, False, False, True)
+    expected = torch.ops.aten._safe_softmax(query @ key.transpose(2, 3) * 0.5 + mask, -1) @ value
+    assert expected.isnan().sum() == WIDTH
+    assert (found[:, :, 3] == 0).all()
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 def test_fewer_places_may_look_at_more():
@@ -174,6 +195,6 @@ def test_attention_of_half_is_computed_in_float32_and_rounded_once():
 
 def test_heads_whose_features_do_not_lie_together_are_copied_first():
     query, key, value = (torch.randn(SAMPLES, HEADS, WIDTH, PLACES).transpose(2, 3) for _ in range(3))
-    found = attend(query, key.transpose(2, 3), value, None, 0.5, True, False)
+    found = attend(query, key.transpose(2, 3), value, None, 0.5, True, False, False)
     expected = functional.scaled_dot_product_attention(query, key, value, scale=0.5)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)

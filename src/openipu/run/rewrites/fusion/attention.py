@@ -37,12 +37,31 @@ def attend(
     scale: float,
     transposed: bool,
     joined: bool,
+    safe: bool,
 ) -> torch.Tensor:
-    """The result by heads; or, joined, with the heads of each place beside one another in memory."""
+    """The result by heads; or, joined, with the heads of each place beside one another in memory. `safe`: what has
+    nothing to look at becomes zero."""
     places = key.transpose(2, 3) if transposed else key
     operands = (_lay_out(query), _lay_out(places), _lay_out(value))
-    found: torch.Tensor = _attend(*operands, 0.0, False, attn_mask=mask, scale=scale)[0]
+    found: torch.Tensor
+    found, sums = _attend(*operands, 0.0, False, attn_mask=mask, scale=scale)
+    # The kernel makes zeros of a place whose scores are all hidden, and also where none of them is a number.
+    if bool((sums == 0).any()) and (mask is None or not _are_finite(query, places)):
+        found = _attend_plainly(query, places, value, mask, scale, safe)
     return found.transpose(1, 2).contiguous() if joined else found
+
+
+def _are_finite(*operands: torch.Tensor) -> bool:
+    return all(bool(operand.isfinite().all()) for operand in operands)
+
+
+def _attend_plainly(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scale: float, safe: bool
+) -> torch.Tensor:
+    """The same by operators."""
+    scores = query @ key.transpose(2, 3) * scale
+    scores = scores if mask is None else scores + mask
+    return (aten._safe_softmax(scores, -1) if safe else torch.softmax(scores, -1)) @ value
 
 
 def _lay_out(heads: torch.Tensor) -> torch.Tensor:
@@ -77,7 +96,8 @@ def _find(softmax: fx.Node) -> Match | None:
     if value_factor != 1 or any(not _is_float(node) or _shape_of(node) != size for node, size in expected):
         return None
     joined = _find_joined(last)
-    operands = (query, key, value, mask, scale * query_factor * key_factor, transposed, joined is not None)
+    safe = softmax.target is aten._safe_softmax.default
+    operands = (query, key, value, mask, scale * query_factor * key_factor, transposed, joined is not None, safe)
     return matched(last if joined is None else joined, operands=operands)
 
 

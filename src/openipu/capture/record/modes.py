@@ -94,6 +94,8 @@ class IpuMode(TorchFunctionMode):
             _T.cpu: self._move_to_host,
             _T.ipu: self._move_to_ipu,  # type: ignore[attr-defined]
             _T.data.__set__: self._set_data,  # type: ignore[attr-defined]
+            torch.histc: self._count_whole_numbers,
+            _T.histc: self._count_whole_numbers,
             torch.bincount: self._count_bins,
             _T.bincount: self._count_bins,
             torch.ctc_loss: self._compute_ctc_loss,
@@ -250,6 +252,11 @@ class IpuMode(TorchFunctionMode):
     def _compute_ctc_loss(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         half = bool(args) and args[0].is_meta and args[0].dtype is torch.float16
         return compute_in_float(func, *args, **keywords) if half else _call(func, args, keywords)
+
+    def _count_whole_numbers(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        """`torch.histc` of whole numbers, which the host counts as floating-point numbers alone."""
+        whole = bool(args) and args[0].is_meta and not args[0].is_floating_point()
+        return compute_in_float(func, *args, **keywords) if whole else _call(func, args, keywords)
 
     def _set_data(self, func: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """`x.data = y` would leave no trace: it is recorded as the copy that it amounts to."""

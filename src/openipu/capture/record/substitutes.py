@@ -72,7 +72,7 @@ def make_ctc_results(func: Any, args: tuple[Any, ...]) -> tuple[torch.Tensor, to
     return losses, log_probabilities.new_empty((*batch, time_steps, 2 * longest + 1))
 
 
-def compute_in_float(func: Any, log_probabilities: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """`torch.ctc_loss`, whose C++ code makes a tensor of lengths that it cannot make in half precision."""
-    result: torch.Tensor = func(log_probabilities.float(), *args, **kwargs)
-    return result.to(log_probabilities.dtype)
+def compute_in_float(func: Any, values: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """A function whose C++ code has no form for half precision, as `torch.ctc_loss`, or for whole numbers."""
+    result: torch.Tensor = func(values.float(), *args, **kwargs)
+    return result.to(values.dtype)

@@ -17,6 +17,7 @@ from openipu.run import Executable
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.drafts.rules import apply_rules
+from openipu.run.rewrites.micro_batches import Batched, batch_draft
 from openipu.run.rewrites.recurrent import onednn_recurrent as recurrent
 from openipu.run.rewrites.recurrent.onednn_recurrent import LSTM_ONEDNN, LSTM_ONEDNN_BACKWARD, make_rules
 
@@ -133,6 +134,17 @@ def test_gates_that_somebody_reads_are_kept() -> None:
     apply_rules(draft.graph, make_rules())
     assert count(draft, RECURRENT_OPS["lstm_layer"]) == count(draft, RECURRENT_OPS["lstm_layer_backward"]) == 1
     assert count(draft, LSTM_ONEDNN) == count(draft, LSTM_ONEDNN_BACKWARD) == 3
+
+
+def test_a_batch_of_micro_batches_goes_to_onednn_as_it_lies() -> None:
+    program = capture(Model(), torch.randn(BATCH, STEPS, FEATURES))
+    batched = batch_draft(draft_graph(program.micro, program.constants), 4)
+    assert isinstance(batched, Batched)
+    apply_rules(batched.draft.graph, make_rules())
+    batched.draft.graph.lint()
+    found = batched.draft.graph.find_nodes(op="call_function", target=LSTM_ONEDNN)
+    assert len(found) == count(batched.draft, LSTM_ONEDNN_BACKWARD) == 4
+    assert {node.args[0].meta["val"].shape[1] for node in found} == {4 * BATCH}
 
 
 def test_plain_kernels_are_used_where_onednn_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,8 +54,14 @@ def _write(writer: BatchWriter, node: fx.Node, each: int) -> tuple[fx.Node | Non
 def _join_sequences(writer: BatchWriter, node: fx.Node) -> fx.Node:
     value = writer.lift(node)
     _, time, batch, *features = read_shape(value)
-    turned = writer.call(aten.permute.default, value, [1, 0, 2, 3])
-    return writer.view(turned, [time, writer.factor * batch, *features])
+    shape = [time, writer.factor * batch, *features]
+    if value.target is aten.permute.default and value.args[1] == [1, 0, 2, 3]:
+        (parted,) = value.all_input_nodes
+        (joined,) = parted.all_input_nodes
+        if parted.target is aten.view.default and list(read_shape(joined)) == shape:
+            return joined  # as the layer returned it
+    exchanged = writer.call(aten.permute.default, value, [1, 0, 2, 3])
+    return writer.view(exchanged, shape)
 
 
 def _part(writer: BatchWriter, item: fx.Node | None) -> fx.Node | None:

@@ -670,7 +670,7 @@ FAMILIES: dict[str, Family] = {
         ("pack convolutions of inference", "drop unread weights"),
         ("Winograd convolutions by a kernel", "direct convolutions by a kernel"),
     ),
-    "keras_images": Family(keras_images, ("1x1 convolutions as products", "lay out filters once")),
+    "keras_images": Family(keras_images, ("1x1 convolutions as products",)),
     "pooling": Family(pooling, ("pool before rectifying",)),
     "products": Family(
         products,

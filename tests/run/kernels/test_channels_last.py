@@ -1,4 +1,4 @@
-"""Convolutions whose filters lie as [window, in, out]: products of matrices, and filters that are laid out once."""
+"""Convolutions whose filters lie as [window, in, out]: products of matrices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from openipu.graph import OutputKind, RunOptions
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
-from openipu.run.rewrites.images.channels_last import FILTERS, PRODUCTS
+from openipu.run.rewrites.images.channels_last import PRODUCTS
 
 aten = torch.ops.aten
 RETURNS = [(OutputKind.OUTPUT, name) for name in ("result", "of_input", "of_filter")]
@@ -134,29 +134,3 @@ def test_half_stays_as_it_is(build_program):
     before = count(subject, aten.convolution.default)
     apply_rules(subject.graph, PRODUCTS)
     assert count(subject, aten.convolution.default) == before
-
-
-@pytest.mark.parametrize("rank", [2, 3])
-def test_a_filter_is_laid_out_once_for_the_convolution_and_the_gradient_of_its_input(build_program, rank):
-    layer, values = make_layer(rank, padding=1), draw(rank, 3)
-    subject = draft(build_program, layer, values)
-    apply_rules(subject.graph, FILTERS)
-    assert count(subject, aten.clone.default) == 2  # the filter, and its gradient: both as matrices
-    first, second = subject.graph.find_nodes(op="call_function", target=aten.convolution.default)
-    laid_out = first.args[1]
-    assert second.args[1] is laid_out
-    assert laid_out.meta["val"].is_contiguous(
-        memory_format=torch.channels_last if rank == 2 else torch.channels_last_3d
-    )
-    check(subject, layer, values)
-
-
-def test_a_filter_that_one_convolution_reads_is_not_laid_out(build_program):
-    def forward(images, weight, bias, gradient):
-        return make_layer(2, padding=1)(images, weight, bias, gradient)[:1]
-
-    inputs = dict(zip(("images", "weight", "bias", "gradient"), draw(2, 3), strict=True))
-    program = build_program(forward, inputs=inputs, returns=RETURNS[:1])
-    subject = draft_micro(program, RunOptions())
-    apply_rules(subject.graph, FILTERS)
-    assert count(subject, aten.clone.default) == 0

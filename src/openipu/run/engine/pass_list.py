@@ -279,7 +279,6 @@ BOUND: tuple[Pass[Setting], ...] = (
         accuracy=Accuracy.OTHER_ORDER,
         gains=("keras_pixels_training", "keras_squeeze_training"),
     ),
-    Pass("lay out filters once", by_rules(channels_last.FILTERS), _is_unchecked),
     _ACCUMULATE,
     Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
     Pass(

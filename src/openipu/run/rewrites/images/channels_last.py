@@ -1,10 +1,8 @@
 """Convolutions of images with channels last, whose filters lie as [window, in, out].
 
 In: a draft. Out: the same draft, in which a convolution of single pixels and both its gradients are products of
-matrices, which read images and filter as they lie, every pixel or every second one; and in which a larger filter is
-laid out once for the convolution and for the gradient of its input. PyTorch's own convolutions lay a filter out anew
-for each call, and with one thread turn the images as well. A filter and its gradient are turned as matrices, for which
-PyTorch has code that goes by blocks: a third of the time. Filters that lie as [out, in, window] are left alone.
+matrices, which read images and filter as they lie, every pixel or every second one. Filters that lie as
+[out, in, window] are left alone.
 """
 
 from __future__ import annotations
@@ -26,29 +24,6 @@ _CONVOLVE, _BACKWARD = aten.convolution.default, aten.convolution_backward.defau
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 _WIDE = (torch.float32, torch.float64)
 _FILTER_GRADIENT = 1  # among the results of `convolution_backward`
-
-
-def _is_filter_gradient(node: Any) -> bool:
-    """With channels last, as the convolution's images."""
-    if not isinstance(node, fx.Node) or node.target is not operator.getitem or node.args[1] != _FILTER_GRADIENT:
-        return False
-    source = node.args[0]
-    if not isinstance(source, fx.Node) or source.target is not _BACKWARD:
-        return False
-    gradient, images, *_ = source.args
-    return all(isinstance(part, fx.Node) and _lies_channels_last(part) for part in (gradient, images))
-
-
-def _lies_channels_last(node: fx.Node) -> bool:
-    """A view [batch, channels, ...] of [batch, ..., channels]."""
-    rank = len(_shape_of(node)) - 2
-    return node.target is aten.permute.default and list(node.args[1]) == [0, rank + 1, *range(1, rank + 1)]  # type: ignore[arg-type]
-
-
-def _reads_filter(user: fx.Node, turned: fx.Node) -> bool:
-    if user.target is not _CONVOLVE or user.args[1] is not turned or user.args[8] != 1:
-        return False
-    return user.args[0] is not turned and user.args[2] is not turned
 
 
 def is_turned_filter(node: Any) -> bool:
@@ -105,11 +80,6 @@ class GraphWriter:
             found = self.graph.call_function(function, args)
         found.meta = dict(node.meta)
         return found
-
-    def turn(self, matrix: fx.Node) -> fx.Node:
-        """The matrix with its dimensions exchanged, in memory of its own."""
-        exchanged = self.call(aten.t.default, matrix)
-        return self.call(aten.clone.default, exchanged, memory_format=torch.contiguous_format)
 
     def read_rows(self, images: fx.Node, strides: Sequence[int] = ()) -> fx.Node:
         """[batch, channels, ...] -> [pixels, channels]; with strides, of every second pixel, or third."""
@@ -193,32 +163,6 @@ def _multiply_gradients(match: Match, rule_writer: Writer) -> None:
         rule_writer.replace(reader, whole)
 
 
-def _is_read_by_convolutions(node: fx.Node) -> Match | None:
-    several = len(node.users) > 1 and is_turned_filter(node)
-    return matched(node) if several and all(_reads_filter(user, node) for user in node.users) else None
-
-
-def _lay_out(match: Match, rule_writer: Writer) -> fx.Node:
-    """A filter whose windows lie one behind the other."""
-    node = match.root
-    writer = GraphWriter(node.graph, node)
-    out, channels, *window = _shape_of(node)
-    matrix = writer.call(aten.reshape.default, node.args[0], [prod(window) * channels, out])
-    turned = writer.turn(matrix)
-    shaped = writer.call(aten.view.default, turned, [out, *window, channels])
-    return writer.call(aten.permute.default, shaped, [0, len(window) + 1, *range(1, len(window) + 1)])
-
-
-def _turn_gradient(match: Match, rule_writer: Writer) -> fx.Node:
-    """The gradient of a filter as the filter lies."""
-    node = match.root
-    writer = GraphWriter(node.graph, node)
-    out, channels, *window = _shape_of(node.args[0])  # type: ignore[arg-type]
-    last = writer.call(aten.permute.default, node.args[0], [0, *range(2, len(window) + 2), 1])
-    matrix = writer.call(aten.reshape.default, last, [out, prod(window) * channels])
-    return writer.call(aten.view.default, writer.turn(matrix), [*window, channels, out])
-
-
 def _shape_of(node: fx.Node) -> tuple[int, ...]:
     return tuple(node.meta["val"].shape)
 
@@ -234,16 +178,5 @@ PRODUCTS = (
         Search((_BACKWARD,), _find_gradient),
         _multiply_gradients,
         shared=frozenset({"readers"}),
-    ),
-)
-FILTERS = (
-    Rule("filter of several convolutions", Search((aten.permute.default,), _is_read_by_convolutions), _lay_out),
-    Rule(
-        "gradient of a filter",
-        Search(
-            (aten.permute.default,),
-            lambda node: matched(node) if _turns_back(node) and _is_filter_gradient(node.args[0]) else None,
-        ),
-        _turn_gradient,
     ),
 )

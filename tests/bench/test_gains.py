@@ -23,7 +23,7 @@ OTHER_ORDER = frozenset(name for name, record in RECORDS.items() if record.accur
 SAME_BITS = [(name, workload) for name in RECORDS if name not in OTHER_ORDER for workload in RECORDS[name].gains]
 MEASURED = Results().entries
 # Without two families that gain: to be measured on others, or removed.
-OPEN = frozenset({"add products in place", "share costly values", "skip exact roundings"})
+OPEN = frozenset({"add products in place", "share costly values"})
 
 
 @pytest.fixture(autouse=True)

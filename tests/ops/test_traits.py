@@ -54,8 +54,6 @@ def test_wider_traits_contain_narrower_ones():
     for narrow, wide in (
         (Trait.SERIALISABLE, Trait.MATMUL_OR_CONVOLUTION),
         (Trait.MATMUL_OR_CONVOLUTION, Trait.PRODUCT),
-        (Trait.ELEMENTWISE_CHOICE, Trait.CHOOSES),
-        (Trait.CHOOSES, Trait.EXACT),
         (Trait.KEEPS_ORDER, Trait.VIEW),
     ):
         missing = [name for name, traits in TRAITS.items() if narrow in traits and wide not in traits]

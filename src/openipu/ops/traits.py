@@ -26,8 +26,6 @@ class Trait(Flag):
     RECURRENT = auto()  # a whole recurrent layer
     NORM = auto()  # batch, layer, group or RMS normalisation; the length of a vector is none
     EXACT = auto()  # only moves, chooses or negates numbers: its half results need no rounding
-    CHOOSES = auto()  # each number of the result is one of the first operand's, or its negative
-    ELEMENTWISE_CHOICE = auto()  # CHOOSES, element by element, from one operand
 
 
 _SERIALISABLE = ("mm", "addmm", "bmm")
@@ -47,11 +45,8 @@ _ORDER_KEEPING = (
     *("view", "_unsafe_view", "reshape", "_reshape_alias", "unsqueeze", "squeeze", "flatten", "alias", "detach"),
     "lift_fresh",
 )
-# These bring in no numbers of their own, such as the bound of a clamp, which need not be half-precision ones.
-_ELEMENTWISE_CHOICES = ("abs", "neg", "relu")
-_CHOICES = (*_ELEMENTWISE_CHOICES, "amax", "amin", "flip", "max_pool2d_with_indices", "max_pool3d_with_indices")
 _EXACT = (
-    *_CHOICES,
+    *("abs", "amax", "amin", "flip", "max_pool2d_with_indices", "max_pool3d_with_indices", "neg", "relu"),
     *("_to_copy", "_unsafe_index", "adaptive_max_pool2d", "adaptive_max_pool3d", "arange"),
     *("cat", "clamp", "clamp_max", "clamp_min", "clone", "constant_pad_nd", "copy", "copysign", "embedding", "empty"),
     *("empty_like", "fill", "full", "full_like", "gather", "hardtanh", "index", "index_select", "lift_fresh_copy"),
@@ -83,8 +78,6 @@ TRAITS: Mapping[str, Trait] = _collect(
         Trait.RECURRENT: [f"openipu.{cell}_layer" for cell in ("lstm", "gru", "rnn")],
         Trait.NORM: [f"aten.{name}" for name in _NORMS],
         Trait.EXACT: [f"aten.{name}" for name in _EXACT],
-        Trait.CHOOSES: [f"aten.{name}" for name in _CHOICES],
-        Trait.ELEMENTWISE_CHOICE: [f"aten.{name}" for name in _ELEMENTWISE_CHOICES],
     }
 )
 

@@ -36,7 +36,7 @@ _NEEDED = frozenset(
         *("read weights of earlier updates", "round as the options say", "sample from the seed"),
         *("add gradients to their accumulators", "weigh gradients", "update as soon as a gradient is there"),
         *("check arithmetic", "simplify", "widen half products", "remove no-operations"),
-        *("shorten conversions", "skip exact roundings", "remove dead code"),
+        *("shorten conversions", "remove dead code"),
     }
 )
 # Below these sizes an optimization is not worth its overhead: here, graphs are small.

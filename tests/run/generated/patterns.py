@@ -693,7 +693,7 @@ FAMILIES: dict[str, Family] = {
     "norms": Family(norms),
     "dropped": Family(dropped, ("dropout masks by integer comparison",)),
     "random": Family(random_masks, ("sample from the seed",), ("dropout by a kernel",)),
-    "halves": Family(halves, ("widen half products", "skip exact roundings", "read weights in float32")),
+    "halves": Family(halves, ("widen half products", "read weights in float32")),
     "rounded": Family(
         rounded,
         ("round as the options say", "stochastic rounding in one call", "keep rounded values in float32"),

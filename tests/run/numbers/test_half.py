@@ -229,53 +229,11 @@ def simplify_function(build_program, function, inputs):
     return draft
 
 
-def test_what_is_chosen_among_half_numbers_is_not_rounded_again(build_program):
-    def chain(x, w):
-        return (F.conv2d(F.relu(F.max_pool2d(F.conv2d(x, w[:, :1]), 2)), w),)
-
-    inputs = {"x": sample(2, 1, 12, 12) - 0.5, "w": sample(4, 4, 3, 3, seed=1) - 0.5}
-    draft = simplify_function(build_program, chain, inputs)
-    operators = list_operators(draft)
-    first, last = (index for index, name in enumerate(operators) if name.startswith("convolution"))
-    # One rounding of the convolution's result; then float32 to the next one, whose weights are converted last.
-    chain_of_values = ["_to_copy:half", "_to_copy:float32", "max_pool2d_with_indices:float32", "relu:float32"]
-    assert operators[first + 1 : last] == [*chain_of_values, "_to_copy:float32"]
-    found = torch.fx.GraphModule(nn.Module(), draft.graph)(*inputs.values())[0]
-    x, w = (value.float() for value in inputs.values())
-    pooled = F.max_pool2d(F.conv2d(x, w[:, :1]).half().float(), 2)
-    assert torch.equal(found, F.conv2d(F.relu(pooled), w).half())
-
-
 def test_a_rounding_that_changes_a_number_stays(build_program):
     inputs = {"x": sample(4, 4), "w": sample(4, 4, seed=1)}
     draft = simplify_function(build_program, lambda x, w: (F.relu((x @ w) * 1.1) @ w,), inputs)
     operators = list_operators(draft)
     assert operators[operators.index("mm:float32") + 1 :][:3] == ["_to_copy:half", "mul:half", "relu:half"]
-
-
-def test_a_value_for_the_backward_pass_is_kept_in_half(start_training):
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Flatten()).half()
-
-    class WithLoss(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, x):
-            found = self.model(x)
-            return F.mse_loss(found, torch.zeros_like(found))
-
-    options = RunOptions(training=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    program = start_training(WithLoss(), optimizer, (sample(2, 1, 12, 12),), options).executable.program
-    draft = draft_micro(program, options)
-    backward = [node for node in draft.graph.nodes if node.target is aten.convolution_backward.default]
-    saved = backward[0].args[1]  # what the second convolution read
-    assert saved.target is aten._to_copy.default
-    assert is_half(saved.args[0])
-    forward = [node for node in draft.graph.nodes if node.target is aten.convolution.default]
-    assert forward[1].args[0].target is aten.relu.default
-    assert not is_half(forward[1].args[0])
 
 
 MIXED = {

@@ -20,7 +20,6 @@ from openipu.run.drafts.passes import Pass, apply_passes, by_rules
 from openipu.run.drafts.random_numbers import sample_from_seed
 from openipu.run.drafts.replacement import replace_value
 from openipu.run.drafts.rules import Constant, Match, Rule, Value, Writer, op
-from openipu.run.rewrites.half import redundant_roundings
 from openipu.run.rewrites.half.widen_products import widen_half_products
 
 aten = torch.ops.aten
@@ -215,7 +214,6 @@ PASSES: tuple[Pass[bool], ...] = (
     Pass("shorten conversions", lambda draft, body: shorten_conversions(draft), needed=True),
     Pass("sample from the seed", lambda draft, body: sample_from_seed(draft), lambda body: not body, needed=True),
     Pass("widen half products", lambda draft, body: widen_half_products(draft), needed=True),
-    Pass("skip exact roundings", by_rules(redundant_roundings.RULES)),
     Pass(
         "fold constants",
         lambda draft, body: fold_constants(draft),

@@ -19,7 +19,7 @@ from openipu.numerics import choose_chunk
 from openipu.run.drafts.aliasing import find_owner
 from openipu.run.drafts.random_numbers import set_value
 from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
-from openipu.run.rewrites.half.redundant_roundings import holds_half_numbers
+from openipu.run.rewrites.half.conversions import converts_to, is_half
 
 aten = torch.ops.aten
 
@@ -34,7 +34,12 @@ def _find(node: fx.Node) -> Match | None:
     inputs = _SPLITS[node.target](node)
     if inputs is None or choose_chunk(inputs[0]) >= inputs[0]:
         return None
-    return matched(node, inputs=inputs) if all(holds_half_numbers(find_owner(value)) for value in sources) else None
+    return matched(node, inputs=inputs) if all(map(_holds_half_numbers, sources)) else None
+
+
+def _holds_half_numbers(value: fx.Node) -> bool:
+    owner = find_owner(value)
+    return converts_to(owner, torch.float32) and is_half(owner.args[0])
 
 
 def _rounds_to_half(node: fx.Node) -> bool:

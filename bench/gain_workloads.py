@@ -142,16 +142,16 @@ def _convolve_twice(channels: int, results: int) -> nn.Module:
 
 class KerasNetwork(nn.Module):
     """What the TensorFlow front end makes of a Keras model: channels last, filters as [window, in, out], and dropout
-    by uniform numbers. `windows`: of one layer after the other."""
+    by uniform numbers. `windows`: of one layer after the other. `pools`: with pools, which gradients compute again."""
 
-    def __init__(self, windows: tuple[int, ...], width: int, dropout: float = 0.0) -> None:
+    def __init__(self, windows: tuple[int, ...], width: int, dropout: float = 0.0, *, pools: bool = False) -> None:
         super().__init__()
         sizes = [3, *(width for _ in windows)]
         self.filters = nn.ParameterList(
             torch.randn(window, window, given, made) / math.sqrt(window * window * given)
             for window, given, made in zip(windows, sizes, sizes[1:], strict=False)
         )
-        self.classes, self.dropout = nn.Linear(width, CLASSES), dropout
+        self.classes, self.dropout, self.pools = nn.Linear(width, CLASSES), dropout, pools
 
     def forward(self, images: Tensor) -> Tensor:
         value = images
@@ -159,6 +159,9 @@ class KerasNetwork(nn.Module):
             pad = filters.shape[0] // 2
             made = functional.conv2d(value.permute(0, 3, 1, 2), filters.permute(3, 2, 0, 1), padding=pad)
             value = torch.relu(made.permute(0, 2, 3, 1))
+            if self.pools:
+                pooled = checkpoint(functional.max_pool2d, value.permute(0, 3, 1, 2), 2, use_reentrant=False)
+                value = pooled.permute(0, 2, 3, 1)
             if self.dropout:
                 value = drop_by_uniform(value, self.dropout)
         return self.classes(value.mean((1, 2)))
@@ -492,6 +495,7 @@ def _list() -> tuple[Workload, ...]:
         Workload("pinn_training", "PINN", lambda: Doubled(_smooth()), points_and_slopes, training=True),
         Workload("energy_training", "energy model", lambda: Doubled(_residual()), points_and_slopes, training=True),
         train("keras_cnn_training", "Keras CNN", lambda: KerasNetwork((3, 3, 3), 32, 0.1), keras),
+        train("keras_pool_training", "Keras CNN", lambda: KerasNetwork((3, 3, 3), 32, pools=True), keras),
         train("keras_pixels_training", "Keras network in network", lambda: KerasNetwork((3, 1, 1, 1), 256), maps),
         train("keras_squeeze_training", "Keras SqueezeNet", lambda: KerasNetwork((3, 1, 3, 1), 192), maps),
         train("keras_vgg_training", "Keras VGG", lambda: KerasNetwork((3, 3, 3, 3), 128), wide_maps),

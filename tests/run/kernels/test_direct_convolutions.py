@@ -173,3 +173,14 @@ def test_norm_pool_and_relu_are_part_of_the_call() -> None:
         Geometry(20, 8, 8, 20, (3, 3), (1, 1), False, True),
     )
     assert direct_convolutions.PIXELS == 8
+
+
+@pytest.mark.parametrize("capability", ["DEFAULT", "AVX2", "AVX512"])
+def test_every_number_of_channels_has_blocks_that_fit_into_registers(
+    monkeypatch: pytest.MonkeyPatch, capability: str
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    for results in range(1, 40):
+        for pool in (False, True):
+            channels, rows = replace(MNIST, results=results, pool=pool).blocks
+            assert channels * rows <= (20 if pool and capability == "AVX512" else 12)

@@ -43,7 +43,7 @@ from openipu.run.rewrites.fusion import (
     written_gelu,
 )
 from openipu.run.rewrites.half import rounded_products, stochastic_rounding, wide_weights
-from openipu.run.rewrites.half.keep_wide import ADDED_PRODUCTS, ROUNDED_WIDE
+from openipu.run.rewrites.half.keep_wide import ROUNDED_WIDE
 from openipu.run.rewrites.half.rounding import apply_number_options
 from openipu.run.rewrites.images import channels_last, direct_convolutions, joined_norms, pool_first
 from openipu.run.rewrites.images.layout import lay_out_images
@@ -383,13 +383,6 @@ BOUND: tuple[Pass[Setting], ...] = (
         _may_use(HALF_PRODUCTS),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("bert_partials_training", "perceptron_partials_training"),
-    ),
-    Pass(
-        "add products in place",
-        by_rules(ADDED_PRODUCTS),
-        _is_unchecked,
-        accuracy=Accuracy.OTHER_ORDER,
-        gains=("perceptron_exact_training",),
     ),
     Pass(
         "gradients of weights by a kernel",

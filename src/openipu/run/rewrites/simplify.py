@@ -224,7 +224,11 @@ PASSES: tuple[Pass[bool], ...] = (
         lambda draft, body: share_views(draft),
         gains=("tiny_bert_inference", "t5_inference"),
     ),
-    Pass("share costly values", lambda draft, body: share_costly_values(draft), gains=("checkpoint_images_training",)),
+    Pass(
+        "share costly values",
+        lambda draft, body: share_costly_values(draft),
+        gains=("checkpoint_images_training", "keras_pool_training"),
+    ),
     Pass(
         "remove dead code",
         lambda draft, body: remove_dead_code(draft),

@@ -9,20 +9,17 @@ kernel does it, if there is one (`bound_rounding.py`); otherwise operators do.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import fx
 
 from openipu.run.drafts.ownership import is_last_use
-from openipu.run.drafts.rules import Match, Rule, Search, Value, Writer, matched, op
+from openipu.run.drafts.rules import Match, Rule, Search, Writer, matched
 from openipu.run.rewrites.half.conversions import convert, converts_to, set_format
 from openipu.run.rewrites.half.stochastic_rounding import round_in_place, round_stochastically, round_wide
 from openipu.run.rewrites.half.widen_products import REPEATED_VIEWS
 
 aten = torch.ops.aten
-
-_ADDED: dict[Any, Any] = {aten.mm.default: torch.Tensor.addmm_, aten.bmm.default: torch.Tensor.baddbmm_}
 
 
 def _find_rounded(node: fx.Node) -> Match | None:
@@ -76,25 +73,4 @@ _READERS = frozenset({"readers"})
 ROUNDED_WIDE = (
     Rule("rounded in float32", Search((round_stochastically,), _find_rounded), _round_wide, shared=_READERS),
     Rule("mask in float32", Search((aten._to_copy.default,), _find_mask), _convert_wide, shared=_READERS),
-)
-
-
-def _add_in_place(match: Match, writer: Writer) -> fx.Node:
-    return writer.call(_ADDED[match["product"].target], match["total"], match["left"], match["right"])
-
-
-def _is_rounded_for_sum(match: Match) -> bool:
-    total = match["total"]
-    rounded = total.target in (round_in_place, round_wide) and set(total.users) == {match.root}
-    return rounded and total.meta["val"].shape == match.root.meta["val"].shape
-
-
-# Let the library that computes a product add it to the rounded sum of those before it, in that sum's memory.
-ADDED_PRODUCTS = (
-    Rule(
-        "product added to a rounded sum",
-        op(aten.add.Tensor, Value("total"), op(tuple(_ADDED), Value("left"), Value("right"), name="product")),
-        _add_in_place,
-        _is_rounded_for_sum,
-    ),
 )

@@ -36,7 +36,7 @@ aten = torch.ops.aten
 
 PIXELS = 8  # that are computed together
 _CHANNELS = 16  # that oneDNN computes together
-_MOST_RESULTS = {True: 20, False: 10}  # vectors that stay in registers: with AVX-512, there are 32
+_MOST_RESULTS = {True: 20, False: 12}  # vectors that stay in registers: with AVX-512, there are 32
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,9 @@ class Geometry:
     def blocks(self) -> tuple[int, int]:
         """Channels of the result, and rows, that are computed together: those that leave the fewest over."""
         rows = self.computed[0]
-        most = _MOST_RESULTS[torch.backends.cpu.get_cpu_capability() == "AVX512"]
+        # Where all of them are stored, not the largest of each four, compilers keep no more than 12 in registers.
+        wide = self.pool and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        most = _MOST_RESULTS[wide]
         channels = min((4, 5, 6), key=lambda count: (_round_up(self.results, count), -count))
         heights = [count for count in (2, 4) if channels * count <= most]
         return channels, min(heights, key=lambda count: (_round_up(rows, count), -count))
@@ -101,7 +103,8 @@ class Geometry:
         if rows < 1 or columns < 1 or image_bytes > thresholds.DIRECT_CONVOLUTION_IMAGE_BYTES:
             return False
         own = columns / _round_up(columns, PIXELS) * self.results / _round_up(self.results, self.blocks[0])
-        return own >= thresholds.DIRECT_CONVOLUTION_USE * self.results / _round_up(self.results, _CHANNELS)
+        more = thresholds.DIRECT_CONVOLUTION_POOLED_USE if self.pool else thresholds.DIRECT_CONVOLUTION_USE
+        return own >= more * self.results / _round_up(self.results, _CHANNELS)
 
 
 def _round_up(count: int, step: int) -> int:

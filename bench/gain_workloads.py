@@ -534,6 +534,7 @@ def _list() -> tuple[Workload, ...]:
         infer("resnet_inference", "ResNet", resnet, numbers(1, 3, 64, 64)),
         infer("mobilenet_inference", "MobileNet", mobilenet, numbers(1, 3, 64, 64)),
         infer("convnext_inference", "ConvNeXt", convnext, numbers(1, 3, 64, 64)),
+        infer("large_images_inference", "ResNet", resnet, numbers(2, 3, 224, 224)),
         infer("unet_inference", "U-Net", UNet, numbers(1, 3, 64, 64)),
         infer("vgg_inference", "VGG", vgg, numbers(1, 3, 32, 32)),
         infer("lenet_inference", "LeNet", lenet, numbers(16, 1, 28, 28)),

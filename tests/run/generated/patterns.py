@@ -670,8 +670,8 @@ FAMILIES: dict[str, Family] = {
         ("pack convolutions of inference", "drop unread weights"),
         ("Winograd convolutions by a kernel", "direct convolutions by a kernel"),
     ),
-    "keras_images": Family(keras_images, ("1x1 convolutions as products",)),
-    "pooling": Family(pooling, ("pool before rectifying",)),
+    "keras_images": Family(keras_images, ()),
+    "pooling": Family(pooling, ()),
     "products": Family(
         products,
         ("pack weights of inference", "products by oneDNN"),

@@ -45,7 +45,7 @@ from openipu.run.rewrites.fusion import (
 from openipu.run.rewrites.half import rounded_products, stochastic_rounding, wide_weights
 from openipu.run.rewrites.half.keep_wide import ROUNDED_WIDE
 from openipu.run.rewrites.half.rounding import apply_number_options
-from openipu.run.rewrites.images import channels_last, direct_convolutions, joined_norms, pool_first
+from openipu.run.rewrites.images import direct_convolutions, joined_norms
 from openipu.run.rewrites.images.layout import lay_out_images
 from openipu.run.rewrites.images.packed_convolutions import pack_convolutions
 from openipu.run.rewrites.in_place.accumulation import ADDED_ROWS, accumulate_gradients
@@ -103,7 +103,7 @@ ELSEWHERE = (
         gains=("checkpoint_training", "checkpoint_images_training"),
     ),
     Optimization(
-        ACCUMULATE_PRODUCTS, accuracy=Accuracy.OTHER_ORDER, gains=("perceptron_accumulation", "gpt2_accumulation")
+        ACCUMULATE_PRODUCTS, accuracy=Accuracy.OTHER_ORDER, gains=("gpt2_accumulation", "perceptron_accumulation")
     ),
 )
 
@@ -210,14 +210,14 @@ BATCHED: tuple[Pass[Setting], ...] = (
         by_rules(lambda draft, setting: direct_convolutions.make_rules(draft, setting.device_memory, setting.library)),
         _may_infer(DIRECT_CONVOLUTION),
         accuracy=Accuracy.OTHER_ORDER,
-        gains=("lenet_inference", "enhancement_inference"),
+        gains=("lenet_inference", "keyword_inference"),
     ),
     Pass(
         "Winograd convolutions by a kernel",
         lambda draft, setting: pack_convolutions(draft, setting.device_memory, setting.library[WINOGRAD]),
         _may_infer(WINOGRAD),
         accuracy=Accuracy.OTHER_ORDER,
-        gains=(),
+        gains=("unet_inference", "large_images_inference"),
     ),
     Pass(
         "LSTM layers by a kernel",
@@ -258,12 +258,6 @@ BOUND: tuple[Pass[Setting], ...] = (
         gains=("keras_cnn_training", "keras_text_training"),
     ),
     Pass(
-        "pool before rectifying",
-        by_rules(pool_first.RULES),
-        _is_unchecked,
-        gains=("alexnet_training", "bottleneck_training"),
-    ),
-    Pass(
         "channels-last images",
         lambda draft, setting: lay_out_images(
             draft, setting.library[WINOGRAD] if _may_use(WINOGRAD)(setting) else None
@@ -271,13 +265,6 @@ BOUND: tuple[Pass[Setting], ...] = (
         _is_unchecked,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("checkpoint_images_training", "resnet_training"),
-    ),
-    Pass(
-        "1x1 convolutions as products",
-        by_rules(channels_last.PRODUCTS),
-        _is_unchecked,
-        accuracy=Accuracy.OTHER_ORDER,
-        gains=("keras_pixels_training", "keras_squeeze_training"),
     ),
     _ACCUMULATE,
     Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
@@ -303,14 +290,14 @@ BOUND: tuple[Pass[Setting], ...] = (
         by_rules(trained_gelu.RULES),
         _trains,
         accuracy=Accuracy.OTHER_ORDER,
-        gains=("tiny_gpt2_training", "gptj_training"),
+        gains=("gptj_training", "tiny_gpt2_training"),
     ),
     Pass(
         "cross-entropy gradient in one call",
         by_rules(class_gradients.RULES),
         _trains,
         accuracy=Accuracy.OTHER_ORDER,
-        gains=("roberta_training", "gpt2_training"),
+        gains=("gpt2_training", "roberta_training"),
     ),
     Pass(
         "norms of images by kernels",
@@ -358,13 +345,13 @@ BOUND: tuple[Pass[Setting], ...] = (
         by_rules(ADDED_ROWS),
         _is_unchecked,
         accuracy=Accuracy.OTHER_ORDER,
-        gains=("tied_language_training", "gpt2_short_training"),
+        gains=("gpt2_short_training", "tied_language_training"),
     ),
     Pass(
         "stochastic rounding in one call",
         by_rules(stochastic_rounding.RULES),
         _is_unchecked,
-        gains=("gpt2_half_training", "bert_exact_training"),
+        gains=("gpt2_half_training", "perceptron_half_training"),
     ),
     Pass(
         "keep rounded values in float32",

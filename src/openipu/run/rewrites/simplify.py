@@ -217,7 +217,7 @@ PASSES: tuple[Pass[bool], ...] = (
     Pass(
         "fold constants",
         lambda draft, body: fold_constants(draft),
-        gains=("tiny_gpt2_training", "gptj_inference"),
+        gains=("gpt2_inference", "gptj_inference"),
     ),
     Pass(
         "share views",
@@ -227,7 +227,7 @@ PASSES: tuple[Pass[bool], ...] = (
     Pass(
         "share costly values",
         lambda draft, body: share_costly_values(draft),
-        gains=("checkpoint_images_training", "keras_pool_training"),
+        gains=("keras_pool_training", "checkpoint_images_training"),
     ),
     Pass(
         "remove dead code",

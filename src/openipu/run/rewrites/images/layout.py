@@ -22,8 +22,8 @@ from openipu.run import thresholds
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.replacement import replace_value
 from openipu.run.kernels.library import LoadedKernel
-from openipu.run.rewrites.images.channels_last import GraphWriter, is_turned_filter
 from openipu.run.rewrites.images.image_kernels import convolve, find_filter_gradient, find_image_gradient, turn_back
+from openipu.run.rewrites.images.pixel_rows import GraphWriter
 from openipu.run.rewrites.images.winograd import (
     convolve_images,
     find_winograd_filter_gradient,
@@ -108,7 +108,7 @@ def _read_window(node: fx.Node) -> _Window | None:
     given: list[Any] = list(node.args[first : first + 6])
     strides, pads, dilations, transposed, _, groups = given
     images, filters = _find_images(node), _find_filter(node)
-    if transposed or groups != 1 or is_turned_filter(filters):
+    if transposed or groups != 1 or _is_turned_filter(filters):
         return None
     values = [operand.meta.get("val") for operand in (images, filters)]
     if any(value is None or value.dim() != 4 or value.dtype is not torch.float32 for value in values):
@@ -281,3 +281,16 @@ def _replace_gradients(writer: GraphWriter, node: fx.Node, window: _Window, kern
 
 def _as_matrix(writer: GraphWriter, filters: Any) -> fx.Node:
     return writer.call(aten.reshape.default, filters, list(_shape_of(filters)[:2]))
+
+
+def _is_turned_filter(node: Any) -> bool:
+    """A view [out, in, window] of a filter [window, in, out]."""
+    if not isinstance(node, fx.Node) or node.target is not aten.permute.default:
+        return False
+    rank = len(_shape_of(node)) - 2
+    dims: Any = node.args[1]
+    return (
+        rank in (2, 3)
+        and list(dims) == [rank + 1, rank, *range(rank)]
+        and node.meta["val"].dtype in (torch.float32, torch.float64)
+    )

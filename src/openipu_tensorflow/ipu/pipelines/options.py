@@ -60,7 +60,7 @@ def check_stages(stages: Any, training: bool, given: dict[str, Any]) -> tuple[Pi
     flat = [entry for place in mapping for entry in (place if isinstance(place, (list, tuple)) else [place])]
     if schedule is PipelineSchedule.Interleaved and training and len(flat) != len(set(flat)):
         raise NotImplementedError(
-            "With the schedule 'Interleaved' a model can be trained only if each stage has an IPU of its own. "
+            "The pipelining schedule 'Interleaved' trains a model only if each stage has an IPU of its own. "
             "Choose another schedule, or another device_mapping."
         )
     if serial > 1 and len(set(flat)) != 1:

@@ -19,6 +19,7 @@ _FACTOR = 10.0  # over the error of eager PyTorch in the same format
 _SINGLE, _HALF = 1e-4, 6e-3  # relative to the largest element
 _NOISE = 1e-3  # of gradients, where these are rounded to half
 _LARGEST = 1e3
+_TERM = 0.2  # a loss is the sum of numbers of about this size, which may cancel out
 _SMALLEST = 1e-5  # changes of weights have no more digits than the weights
 
 
@@ -109,6 +110,8 @@ def _compare(case: Case, found: Values, near: Values, rough: Values, exact: Valu
         wanted, got, eager = wanted[places], got[places], near[name].double()[places]
         rounded = (rough[name].double()[places] - wanted).abs().max().item()
         scale = max(wanted.abs().max().item(), max(moved) if name.startswith("change") else 0.0)
+        if wanted.numel() == 1:
+            scale = max(scale, _TERM)
         allowed = _FACTOR * (eager - wanted).abs().max().item() + (_HALF if low else _SINGLE) * scale + _SMALLEST
         if low:
             allowed += 2e-4

@@ -29,6 +29,7 @@ from openipu.run.rewrites.products import onednn_products, weight_gradients
 Values = dict[str, torch.Tensor]
 
 STEPS = 2
+_HALF_ROUNDING = 2.0**-11  # relative
 # Without these a graph does not run at all, or draws other random numbers.
 _NEEDED = frozenset(
     {
@@ -136,13 +137,15 @@ def install_kernels() -> None:
     assert len(find_provider().obtain(shared).select(shared)) == len(shared)
 
 
-def run_eagerly(case: Case, dtype: torch.dtype, noise: float = 0.0) -> Values:
+def run_eagerly(case: Case, dtype: torch.dtype, noise: float = 0.0, seed: int = 0) -> Values:
     """Outputs, weights and buffers after some steps of eager PyTorch, by name; with `noise`, a share of each gradient,
-    to tell what becomes of rounding it."""
-    generator = torch.Generator().manual_seed(0)
+    and of half models as much as rounding takes of what each layer returns, to tell what becomes of that."""
+    generator = torch.Generator().manual_seed(seed)
     model = case.build(lambda loss: loss)
     before = _copy(model.state_dict())
     model = model.to(dtype)
+    if noise and case.half:
+        _disturb_layers(model, generator)
     options = dict(case.options)
     steps = options.get("gradient_accumulation", 1) * options.get("replicas", 1)
     pieces = case.batches
@@ -170,6 +173,16 @@ def run_eagerly(case: Case, dtype: torch.dtype, noise: float = 0.0) -> Values:
                 if isinstance(value, torch.Tensor) and value.dim():
                     found[f"state {role}:{name}"] = value
     return found | _name_changes(before, model.state_dict(), dict(case.options).get("replicas", 1))
+
+
+def _disturb_layers(model: torch.nn.Module, generator: torch.Generator) -> None:
+    def disturb(layer: torch.nn.Module, given: Any, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value * (1 + _HALF_ROUNDING * torch.randn(value.shape, generator=generator).to(value.dtype))
+
+    for layer in model.children():
+        layer.register_forward_hook(disturb)
 
 
 def _add_noise(model: torch.nn.Module, share: float, generator: torch.Generator) -> None:

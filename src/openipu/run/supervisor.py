@@ -17,9 +17,10 @@ from openipu.run.engine.batching_choice import apply_batching, choose_batching
 from openipu.run.engine.engine import Engine, FastEngine
 from openipu.run.engine.kernel_choice import list_inference_kernels, list_kernels
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import BATCH_MICRO_BATCHES, BATCHED, GROUP_UPDATES, Setting
+from openipu.run.engine.pass_list import BATCH_MICRO_BATCHES, BATCHED, GROUP_UPDATES
 from openipu.run.engine.patience import NEVER, choose_patience
 from openipu.run.engine.replica_sets import ReplicaSets
+from openipu.run.engine.setting import Setting
 from openipu.run.kernels import Kernel, KernelLibrary, KernelProvider
 from openipu.run.memory.host_memory import release_pages
 from openipu.run.reference import ReferenceEngine

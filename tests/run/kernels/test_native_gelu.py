@@ -10,7 +10,8 @@ from openipu.run import thresholds
 from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.rules import apply_rules
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import BOUND, Setting
+from openipu.run.engine.pass_list import BOUND
+from openipu.run.engine.setting import Setting
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import COMPUTE_GELU, GELU
 from openipu.run.rewrites.fusion.gelu_kernel import (

@@ -17,7 +17,8 @@ from openipu.run.drafts.onednn_lstm import LSTM_ONEDNN
 from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.kernel_choice import list_inference_kernels
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import BATCHED, Setting
+from openipu.run.engine.pass_list import BATCHED
+from openipu.run.engine.setting import Setting
 from openipu.run.kernels import KernelLibrary
 from openipu.run.kernels.catalog import LSTM
 from openipu.run.memory.device_memory import DeviceMemory

@@ -8,6 +8,7 @@ from torch import nn
 
 from openipu.graph import EngineMode, RunOptions
 from openipu.run.engine import pass_list
+from openipu.run.engine.setting import Setting
 from openipu.run.rewrites.images import packed_convolutions
 from openipu.session import Compiled, compile_model
 
@@ -227,7 +228,7 @@ def test_newly_loaded_weights_and_statistics_are_packed_again() -> None:
 
 def test_a_training_program_packs_nothing() -> None:
     (entry,) = [entry for entry in pass_list.BOUND if entry.name == "pack convolutions of inference"]
-    setting = pass_list.Setting(None, RunOptions(training=True))  # type: ignore[arg-type]
+    setting = Setting(None, RunOptions(training=True))  # type: ignore[arg-type]
     assert not entry.when(setting)
 
 

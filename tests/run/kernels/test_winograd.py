@@ -12,7 +12,8 @@ from openipu.run import thresholds
 from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine.kernel_choice import list_inference_kernels
 from openipu.run.engine.micro import draft_micro
-from openipu.run.engine.pass_list import BATCHED, Setting
+from openipu.run.engine.pass_list import BATCHED
+from openipu.run.engine.setting import Setting
 from openipu.run.kernels.catalog import WINOGRAD
 from openipu.run.rewrites.images import packed_convolutions
 from openipu.run.rewrites.images.winograd import (

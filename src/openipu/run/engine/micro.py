@@ -18,7 +18,7 @@ from openipu.run.drafts.codegen import generate_function
 from openipu.run.drafts.draft import Draft, draft_graph
 from openipu.run.drafts.passes import apply_passes
 from openipu.run.engine import pass_list
-from openipu.run.engine.pass_list import Setting
+from openipu.run.engine.setting import Setting
 from openipu.run.kernels import KernelLibrary
 from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.update.updater import Updater, find_value

@@ -7,13 +7,23 @@ In: a `Draft` of the micro graph, and a `Setting`: what the passes may ask for. 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from openipu.graph import InputKind, OutputKind, Program, RunOptions
 from openipu.run.drafts.draft import Draft
 from openipu.run.drafts.passes import Pass, by_rules
 from openipu.run.drafts.rules import Rule
-from openipu.run.kernels import Function, Kernel, KernelLibrary, Run
+from openipu.run.engine.setting import (
+    Setting,
+    accumulates,
+    checks,
+    infers,
+    is_unchecked,
+    may_infer,
+    may_use,
+    trains,
+    updates,
+)
+from openipu.run.kernels import Function, Kernel, Run
 from openipu.run.kernels.catalog import (
     CHANNEL_NORMS,
     COMPUTE_GELU,
@@ -32,7 +42,6 @@ from openipu.run.kernels.catalog import (
     WEIGHT_GRADIENTS,
     WINOGRAD,
 )
-from openipu.run.memory.device_memory import DeviceMemory
 from openipu.run.optimization import Accuracy, Optimization
 from openipu.run.rewrites.fusion import (
     attention,
@@ -63,31 +72,6 @@ from openipu.run.rewrites.simplify import PASSES as SIMPLIFY
 from openipu.run.rewrites.simplify import own_outputs, simplify
 from openipu.run.taps import add_taps
 from openipu.run.update.in_graph import apply_updates, scale_gradients
-from openipu.run.update.updater import Updater
-
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What the passes over one draft may ask for."""
-
-    program: Program
-    options: RunOptions
-    scale: float = 1.0  # the weight of one micro-batch in the reduced gradient
-    memory: DeviceMemory | None = None  # what the draft will run on
-    updater: Updater | None = None  # what applies gradients, if anything does
-    accumulates: bool = False  # gradients of several calls are added up before an update
-    library: KernelLibrary = field(default_factory=KernelLibrary)  # the kernels that this program may call
-
-    @property
-    def device_memory(self) -> DeviceMemory:
-        assert self.memory is not None
-        return self.memory
-
-    @property
-    def device_updater(self) -> Updater:
-        assert self.updater is not None
-        return self.updater
-
 
 # Rules outside of the lists, for `list_rules`.
 BATCH_MICRO_BATCHES = "batch micro-batches"
@@ -150,46 +134,6 @@ MICRO: tuple[Pass[Setting], ...] = (
 )
 
 
-def _accumulates(setting: Setting) -> bool:
-    return setting.updater is not None and setting.accumulates
-
-
-def _updates(setting: Setting) -> bool:
-    return setting.updater is not None and not setting.accumulates
-
-
-def _checks(setting: Setting) -> bool:
-    return setting.options.floating_point_exceptions
-
-
-def _is_unchecked(setting: Setting) -> bool:
-    return not setting.options.floating_point_exceptions
-
-
-def _infers(setting: Setting) -> bool:
-    return _is_unchecked(setting) and not setting.options.training
-
-
-def _trains(setting: Setting) -> bool:
-    return _is_unchecked(setting) and setting.options.training
-
-
-def _may_use(kernel: Kernel) -> Callable[[Setting], bool]:
-    """Whether a kernel is loaded and may be used: when it is there depends on how busy the machine is, and so what is
-    deterministic uses only those with the bits of the operators."""
-
-    def may_use(setting: Setting) -> bool:
-        exact = kernel.accuracy is Accuracy.SAME_BITS or not setting.options.deterministic
-        loaded = any(other.source == kernel.source for other in setting.library)  # also for one geometry
-        return _is_unchecked(setting) and exact and loaded
-
-    return may_use
-
-
-def _may_infer(kernel: Kernel) -> Callable[[Setting], bool]:
-    return lambda setting: _infers(setting) and _may_use(kernel)(setting)
-
-
 def _by_kernel(
     kernel: Kernel, function: Function, make_rules: Callable[[Run], Sequence[Rule]]
 ) -> Callable[[Draft, Setting], None]:
@@ -208,21 +152,21 @@ BATCHED: tuple[Pass[Setting], ...] = (
     Pass(
         "direct convolutions by a kernel",
         by_rules(lambda draft, setting: direct_convolutions.make_rules(draft, setting.device_memory, setting.library)),
-        _may_infer(DIRECT_CONVOLUTION),
+        may_infer(DIRECT_CONVOLUTION),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("lenet_inference", "keyword_inference"),
     ),
     Pass(
         "Winograd convolutions by a kernel",
         lambda draft, setting: pack_convolutions(draft, setting.device_memory, setting.library[WINOGRAD]),
-        _may_infer(WINOGRAD),
+        may_infer(WINOGRAD),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("unet_inference", "large_images_inference"),
     ),
     Pass(
         "LSTM layers by a kernel",
         by_rules(lambda draft, setting: lstm_kernel.make_rules(draft, setting.device_memory, setting.library[LSTM])),
-        _may_infer(LSTM),
+        may_infer(LSTM),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("lstm_inference", "speech_inference"),
     ),
@@ -231,7 +175,7 @@ BATCHED: tuple[Pass[Setting], ...] = (
         by_rules(
             lambda draft, setting: gemv.make_rules(draft, setting.device_memory, setting.library[GEMV][MULTIPLY_VECTOR])
         ),
-        _may_infer(GEMV),
+        may_infer(GEMV),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("wide_row_inference", "generation_inference"),
     ),
@@ -243,9 +187,9 @@ _ACCUMULATE = Pass(
         draft,
         setting.device_updater.accumulators,
         setting.scale,
-        single=_checks(setting) or ACCUMULATE_PRODUCTS in setting.options.without_rules,
+        single=checks(setting) or ACCUMULATE_PRODUCTS in setting.options.without_rules,
     ),
-    _accumulates,
+    accumulates,
     needed=True,
 )
 
@@ -254,120 +198,118 @@ BOUND: tuple[Pass[Setting], ...] = (
     Pass(
         "dropout masks by integer comparison",
         by_rules(lambda draft, setting: dropped_elements.make_rules(draft)),
-        _is_unchecked,
+        is_unchecked,
         gains=("keras_cnn_training", "keras_text_training"),
     ),
     Pass(
         "channels-last images",
-        lambda draft, setting: lay_out_images(
-            draft, setting.library[WINOGRAD] if _may_use(WINOGRAD)(setting) else None
-        ),
-        _is_unchecked,
+        lambda draft, setting: lay_out_images(draft, setting.library[WINOGRAD] if may_use(WINOGRAD)(setting) else None),
+        is_unchecked,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("checkpoint_images_training", "resnet_training"),
     ),
     _ACCUMULATE,
-    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), _updates, needed=True),
+    Pass("weigh gradients", lambda draft, setting: scale_gradients(draft, setting.scale), updates, needed=True),
     Pass(
         "update as soon as a gradient is there",
         lambda draft, setting: apply_updates(
             draft, setting.device_updater.ready_buckets, frozenset(setting.device_updater.late_gradients)
         ),
-        _updates,
+        updates,
         needed=True,
     ),
     # Last: the passes above read the operators' schemas.
-    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), _checks, needed=True),
+    Pass("check arithmetic", lambda draft, setting: check_arithmetic(draft), checks, needed=True),
     Pass(
         "gelu in one call",
         by_rules(written_gelu.RULES),
-        _infers,
+        infers,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("tiny_gpt2_inference", "gptj_inference"),
     ),
     Pass(
         "gelu and its gradient in one call each",
         by_rules(trained_gelu.RULES),
-        _trains,
+        trains,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("gptj_training", "tiny_gpt2_training"),
     ),
     Pass(
         "cross-entropy gradient in one call",
         by_rules(class_gradients.RULES),
-        _trains,
+        trains,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("gpt2_training", "roberta_training"),
     ),
     Pass(
         "norms of images by kernels",
         by_rules(lambda draft, setting: joined_norms.make_rules(setting.library[CHANNEL_NORMS])),
-        lambda setting: _trains(setting) and _may_use(CHANNEL_NORMS)(setting),
+        lambda setting: trains(setting) and may_use(CHANNEL_NORMS)(setting),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("large_images_training", "checkpoint_images_training"),
     ),
     Pass(
         "attention in one call",
         by_rules(attention.RULES),
-        _infers,
+        infers,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("tiny_bert_inference", "tiny_gpt2_inference"),
     ),
     Pass(
         "write into buffers",
         lambda draft, setting: write_in_place(draft),
-        _infers,
+        infers,
         gains=("key_bank_inference", "generation_inference"),
     ),
     Pass(
         "pack convolutions of inference",
         lambda draft, setting: pack_convolutions(draft, setting.device_memory),
-        _infers,
+        infers,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("resnet_inference", "vit_inference"),
     ),
     Pass(
         "pack weights of inference",
         by_rules(lambda draft, setting: packed_weights.make_rules(draft, setting.device_memory)),
-        _infers,
+        infers,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("gpt2_inference", "bert_inference"),
     ),
     Pass(
         "pack recurrent layers of inference",
         by_rules(lambda draft, setting: packed_recurrent.make_rules(draft, setting.device_memory)),
-        _infers,
+        infers,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("lstm_language_inference", "small_lstm_inference"),
     ),
     Pass(
         "add rows in place",
         by_rules(ADDED_ROWS),
-        _is_unchecked,
+        is_unchecked,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("gpt2_short_training", "tied_language_training"),
     ),
     Pass(
         "stochastic rounding in one call",
         by_rules(stochastic_rounding.RULES),
-        _is_unchecked,
+        is_unchecked,
         gains=("gpt2_half_training", "perceptron_half_training"),
     ),
     Pass(
         "keep rounded values in float32",
         by_rules(ROUNDED_WIDE),
-        _is_unchecked,
+        is_unchecked,
         gains=("perceptron_half_training", "bert_exact_training"),
     ),
-    Pass("drop unread weights", lambda draft, setting: draft.drop_unread_weights(), _infers, needed=True),
+    Pass("drop unread weights", lambda draft, setting: draft.drop_unread_weights(), infers, needed=True),
     Pass(
         "products with half partials by a kernel",
         by_rules(
             lambda draft, setting: rounded_products.make_rules(
-                setting.library[HALF_PRODUCTS][MULTIPLY_IN_HALF], updates=_updates(setting)
+                setting.library[HALF_PRODUCTS][MULTIPLY_IN_HALF], updates=updates(setting)
             )
         ),
-        _may_use(HALF_PRODUCTS),
+        may_use(HALF_PRODUCTS),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("bert_partials_training", "perceptron_partials_training"),
     ),
@@ -376,28 +318,28 @@ BOUND: tuple[Pass[Setting], ...] = (
         by_rules(
             lambda draft, setting: weight_gradients.make_rules(setting.library[WEIGHT_GRADIENTS][MULTIPLY_TRANSPOSED])
         ),
-        _may_use(WEIGHT_GRADIENTS),
+        may_use(WEIGHT_GRADIENTS),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("bert_training", "checkpoint_training"),
     ),
     Pass(
         "gelu by a kernel",
         _by_kernel(GELU, COMPUTE_GELU, gelu_kernel.make_rules),
-        lambda setting: _trains(setting) and _may_use(GELU)(setting),
+        lambda setting: trains(setting) and may_use(GELU)(setting),
         accuracy=Accuracy.OTHER_ORDER,
         gains=("gptj_training", "gpt2_training"),
     ),
     Pass(
         "products by oneDNN",
         by_rules(lambda draft, setting: onednn_products.make_rules()),
-        _is_unchecked,
+        is_unchecked,
         accuracy=Accuracy.OTHER_ORDER,
         gains=("key_bank_inference", "checkpoint_training"),
     ),
     Pass(
         "dropout by a kernel",
         _by_kernel(DROPOUT, DROP, dropout.make_rules),
-        _may_use(DROPOUT),
+        may_use(DROPOUT),
         gains=("tiny_gpt2_training", "bert_exact_training"),
     ),
     Pass(
@@ -410,7 +352,7 @@ BOUND: tuple[Pass[Setting], ...] = (
     Pass(
         "reuse dead memory",
         lambda draft, setting: reuse_memory(draft),
-        _is_unchecked,
+        is_unchecked,
         gains=("electra_training", "gpt2_classifier_inference"),
     ),
 )
